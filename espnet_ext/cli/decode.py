@@ -155,13 +155,13 @@ def speakers(
     """
     from espnet_ext.stitch.recogniser.decode import SpeakerDecoding, decode_speakers
     from espnet_ext.stitch.recogniser.search_settings import (
+        change_options,
         read_decoding_settings,
         require_speaker_model,
-        with_options,
     )
 
     require_speaker_model(model_config, model)
-    search = with_options(
+    search = change_options(
         read_decoding_settings(model_config).search,
         common.settings(config, {}),
         str(config),

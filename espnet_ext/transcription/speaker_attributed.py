@@ -21,14 +21,14 @@ from espnet_ext.stitch.recogniser.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.stitch.recogniser.profiles import (
     RATE,
     Embed,
-    espnet_speaker_model,
+    load_espnet_speaker_model,
+    load_resemblyzer,
     make_profiles,
-    resemblyzer,
     write_profiles,
 )
 from espnet_ext.stitch.recogniser.search_settings import (
+    change_options,
     read_decoding_settings,
-    with_options,
 )
 from espnet_ext.stitch.stitcher.by_time import merge_by_time
 from espnet_ext.stitch.stitcher.guard import read_guard
@@ -68,7 +68,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         read_decoding_settings(model.model).search,
     )
     if request.config:
-        search = with_options(search, read_yaml(request.config), str(request.config))
+        search = change_options(search, read_yaml(request.config), str(request.config))
     stitcher = None
     if request.stitcher:
         guard = read_guard(request.stitcher)
@@ -77,9 +77,9 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         )
     speaker_model = request.speaker_model
     embed = (
-        espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model)
+        load_espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model)
         if speaker_model
-        else resemblyzer()
+        else load_resemblyzer()
     )
     scp = write_profiles(request.folder / "profiles", embed_enrolment(request, embed))
     ngpu, usable = int(request.device != "cpu"), cache(partial(_check_loads, model))

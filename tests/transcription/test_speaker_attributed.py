@@ -97,7 +97,7 @@ def request(folder: Path, **changes) -> Request:
 
 @pytest.fixture(autouse=True)
 def by_loudness(monkeypatch):
-    monkeypatch.setattr(speaker_attributed, "resemblyzer", lambda: loudness)
+    monkeypatch.setattr(speaker_attributed, "load_resemblyzer", lambda: loudness)
 
 
 def heard(folder: Path) -> list[Segment]:
@@ -143,7 +143,9 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
         language="en",
     )
     monkeypatch.setattr(
-        speaker_attributed, "resemblyzer", lambda: lambda samples: loudness(samples)[:3]
+        speaker_attributed,
+        "load_resemblyzer",
+        lambda: lambda samples: loudness(samples)[:3],
     )
     refused("the profiles have 3 dimensions, but the model takes 4")
     (enrolment / "people" / "cid").mkdir()

@@ -23,7 +23,7 @@ _FFT = 400
 _MELS = 40
 # Resemblyzer's: quieter recordings are made as loud as -30 dB of full scale
 _LEVEL = 10 ** (-30 / 20)
-_AT_ONCE = 256
+_AT_ONCE = 256  # windows that go through the network together
 
 
 def load_voice_encoder() -> Any:
@@ -108,6 +108,7 @@ class DVectorEncoder(AbsEncoder):
         frames = torch.nn.functional.pad(frames, (0, 0, 0, missing))
         cut = frames.unfold(1, self.window, self.shift)[:, :most].mT
         present = mark_valid_frames(windows, cut.size(1))
+        # Only windows with audio, of all recordings in one row: (windows, frames, 40).
         parts = cut[present].split(_AT_ONCE)
         found = torch.cat([self.network(part) for part in parts])
         vectors = found.new_zeros(*present.shape, SIZE)
@@ -124,8 +125,11 @@ class DVectorEncoder(AbsEncoder):
         """
         samples = samples.float() * mark_valid_frames(lengths, samples.size(1))
         loudness = (samples.square().sum(1) / lengths).sqrt()
+        # At least 1, as Resemblyzer makes nothing quieter; silence is not divided by 0.
         gain = _LEVEL / loudness.clamp(1e-8, _LEVEL)
         samples = samples * gain.unsqueeze(1)
+        # Frames are centred and padded with zeros, as those of librosa, which
+        # Resemblyzer uses: there is one more than hops fit.
         window = torch.hann_window(_FFT, device=samples.device)
         spectrum = torch.stft(
             samples, _FFT, _HOP, window=window, pad_mode="constant", return_complex=True
@@ -136,7 +140,7 @@ class DVectorEncoder(AbsEncoder):
         valid = mark_valid_frames(counts, frames.size(1))
         return frames * valid.unsqueeze(-1), counts
 
-    def at_frames(
+    def interpolate_at_frames(
         self,
         vectors: torch.Tensor,
         windows: torch.Tensor,
@@ -149,6 +153,9 @@ class DVectorEncoder(AbsEncoder):
         others are numbers, (B,), of windows, of samples, and of the ASR encoder's
         frames, which share the samples evenly.
         """
+        # All in hops of the spectrogram. An ASR frame has its share of the samples, and
+        # window i its centre at i * shift + window / 2: before the first centre and
+        # after the last one there is nothing to interpolate.
         numbers = torch.arange(int(frames.max()), device=vectors.device)
         centres = (numbers + 0.5) * (lengths / frames / _HOP).unsqueeze(1)
         places = ((centres - self.window / 2) / self.shift).clamp(min=0)

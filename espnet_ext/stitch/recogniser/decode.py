@@ -85,7 +85,7 @@ def decode_speakers(
             f"{twice}: results of two data dirs would go there: give each its own "
             "--output"
         )
-    planned = [(job.output, plan(job, nj)) for job in jobs]
+    planned = [(job.output, plan_shards(job, nj)) for job in jobs]
     ngpu = max(job.ngpu for job in jobs)
     work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
     for output, shards in planned:
@@ -94,42 +94,37 @@ def decode_speakers(
 
 
 def _gather(output: Path, folders: Sequence[Path]) -> None:
+    """Write what the shards' folders hold as one."""
     for name in ("text", "speakers"):
-        write_table(
-            output / name,
-            {
-                key: row
-                for each in folders
-                for key, row in read_table(each / name).items()
-            },
-        )
-    write_hypotheses(
-        output / "hypotheses.jsonl",
-        [
-            item
-            for each in folders
-            for item in read_hypotheses(each / "hypotheses.jsonl")
-        ],
-    )
+        rows: dict[str, str] = {}
+        for folder in folders:
+            rows |= read_table(folder / name)
+        write_table(output / name, rows)
+    heard: list[Segment] = []
+    for folder in folders:
+        heard += read_hypotheses(folder / "hypotheses.jsonl")
+    write_hypotheses(output / "hypotheses.jsonl", heard)
 
 
-def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
+def plan_shards(job: SpeakerDecoding, nj: int) -> list[Shard]:
     """Split the data dir into shards of about equal length.
 
     All that they need is checked before.
     """
     require_speaker_model(job.model_config, job.model_file)
-    spans, recordings = read_spans(job.data), _read_recordings(job.data)
+    spans = read_spans(job.data)
+    recordings = _read_recordings(job.data)
     inventory = _read_inventory(job, spans, recordings)
-    ends = {
-        key: span.end if span.end != -1 else _measure_duration(key, span.path)
-        for key, span in spans.items()
-    }
+    ends = {}
+    for key, span in spans.items():
+        # Kaldi writes -1 for the end of the file.
+        is_open = span.end == -1
+        ends[key] = _measure_duration(key, span.path) if is_open else span.end
     weights = {key: ends[key] - span.start for key, span in spans.items()}
-    count = min(
-        len(spans),
-        max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)),
-    )
+    # Several for each process, so that none waits long for the last one; and never so
+    # large that much is lost when a run is killed.
+    wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD))
+    count = min(len(spans), wanted)
     model = {"config": str(job.model_config), "model": str(job.model_file)}
     profiles = [str(path) for path in job.profiles]
     settings = json.dumps(
@@ -140,14 +135,16 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
             "ngpu": job.ngpu,
         }
     )
+    # A model is large: size and time have to do. Profiles are hashed.
     inputs = work.fingerprint(
         settings, work.stamp_files(model), work.hash_files(job.profiles)
     )
     shards = []
     for number, keys in enumerate(work.balance(weights, count), start=1):
+        paths = {key: spans[key].path for key in keys}
         tables = {
             "spans": {
-                key: f"{spans[key].start} {ends[key]} {spans[key].path}" for key in keys
+                key: f"{spans[key].start} {ends[key]} {paths[key]}" for key in keys
             },
             "inventory": {key: " ".join(inventory[key]) for key in keys},
             "recordings": {key: recordings[key] for key in keys},
@@ -159,11 +156,7 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
                 log=str(job.output / "log" / f"decode.{number}.log"),
                 options=(settings,),
                 tables=tables,
-                key=work.fingerprint(
-                    inputs,
-                    tables,
-                    work.stamp_files({key: spans[key].path for key in keys}),
-                ),
+                key=work.fingerprint(inputs, tables, work.stamp_files(paths)),
             )
         )
     return shards
@@ -186,7 +179,9 @@ def _read_inventory(
                 f"{path}: {key} is missing: name the speakers that it may have"
             )
         named[key] = row.split()
-        inventories.of([find_profile(entry) for entry in named[key]], f"{path}: {key}")
+        # What is wrong with an entry is said now, not by a worker in an hour.
+        profiles = [find_profile(entry) for entry in named[key]]
+        inventories.select(profiles, f"{path}: {key}")
     return named
 
 
@@ -238,13 +233,13 @@ def decode_shard(shard: Shard) -> None:
         inventories = Inventories(read_profiles(job["profiles"]))
         spans = {}
         for key, row in shard.tables["spans"].items():
-            start, end, path = row.split(" ", 2)
+            start, end, path = row.split(" ", 2)  # a path may have blanks
             spans[key] = AudioSpan(path, float(start), float(end))
         entries = {key: shard.tables["inventory"][key].split() for key in spans}
-        profiles = {
-            key: inventories.of([find_profile(entry) for entry in entries[key]], key)
-            for key in spans
-        }
+        profiles = {}
+        for key in spans:
+            chosen = [find_profile(entry) for entry in entries[key]]
+            profiles[key] = inventories.select(chosen, key)
         samples = {key: read_samples(key, span, rate) for key, span in spans.items()}
         found = _recognise_windows(
             model, samples, profiles, to_words, SearchOptions(**job["search"])
@@ -261,7 +256,9 @@ def decode_shard(shard: Shard) -> None:
             if recording != shard.tables["recordings"][key]:
                 recording = key
                 window = 0
-            heard += by_speaker(best, names, recording, window, span.start, span.end)
+            heard += split_by_speaker(
+                best, names, recording, window, span.start, span.end
+            )
             segments = best.segments if best else ()
             turns = [" ".join(each.words) for each in segments]
             texts[key] = f" {SPEAKER_CHANGE} ".join(turns)
@@ -300,7 +297,7 @@ def _recognise_windows(
     return best
 
 
-def by_speaker(
+def split_by_speaker(
     hypothesis: "SpeakerHypothesis | None",
     names: Sequence[str],
     recording: str,
@@ -321,15 +318,22 @@ def by_speaker(
     for speaker in dict.fromkeys(segment.speaker for segment in hypothesis.segments):
         own = [segment for segment in hypothesis.segments if segment.speaker == speaker]
         words = tuple(word for segment in own for word in segment.words)
-        shares = [share for segment in own for share in segment.times]
-        first, last = (
-            [round(start + share[side] * (end - start), 3) for share in shares]
-            for side in (0, 1)
-        )
-        times = tuple(zip(first, last, strict=True)) or None
+        times = []
+        for segment in own:
+            # Shares of the window become seconds of the recording.
+            for first, last in segment.times:
+                begin = start + first * (end - start)
+                after = start + last * (end - start)
+                times.append((round(begin, 3), round(after, 3)))
         heard.append(
             Segment(
-                recording, names[speaker], words, start, end, times=times, window=window
+                recording,
+                names[speaker],
+                words,
+                start,
+                end,
+                times=tuple(times) or None,
+                window=window,
             )
         )
     return heard
@@ -352,4 +356,8 @@ def _load(
         model, args = SAASRTask.build_model_from_file(config, model_file, device)
     tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
     rate = espnet_options.read_sampling_rate(vars(args)) or DEFAULT_RATE
-    return model.eval(), lambda tokens: tokenizer.tokens2text(tokens).split(), rate
+
+    def make_words(tokens: list[str]) -> list[str]:
+        return tokenizer.tokens2text(tokens).split()
+
+    return model.eval(), make_words, rate

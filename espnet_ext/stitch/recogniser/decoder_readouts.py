@@ -32,7 +32,8 @@ class RNNReadout(torch.nn.Module):
 
         Without it the decoder gives its hidden states.
         """
-        output, self.decoder.output = self.decoder.output, torch.nn.Identity()
+        output = self.decoder.output
+        self.decoder.output = torch.nn.Identity()
         return output
 
     def forward(
@@ -46,6 +47,8 @@ class RNNReadout(torch.nn.Module):
 
         They are (B, L, hidden_size) and (B, L, T).
         """
+        # The decoder gives no weights; its attention returns (context, weights) for
+        # each token in turn.
         weights: list[torch.Tensor] = []
         hook = self.decoder.att_list[0].register_forward_hook(
             lambda _, __, output: weights.append(output[1])
@@ -70,10 +73,11 @@ class RNNReadout(torch.nn.Module):
 
         They are (n, hidden_size), (n, T) and a list of n.
         """
-        hidden, states = self.decoder.batch_hidden(
-            ys, self.decoder.list_states(states, xs)
-        )
-        return hidden, torch.stack([state["a_prev"] for state in states]), states
+        own = self.decoder.list_states(states, xs)
+        hidden, after = self.decoder.batch_hidden(ys, own)
+        # Location attention needs the weights of the token before: they are in a state.
+        weights = torch.stack([state["a_prev"] for state in after])
+        return hidden, weights, after
 
 
 class TransformerReadout(torch.nn.Module):
@@ -115,7 +119,8 @@ class TransformerReadout(torch.nn.Module):
 
         Without it the decoder gives its hidden states.
         """
-        output, self.decoder.output_layer = self.decoder.output_layer, None
+        output = self.decoder.output_layer
+        self.decoder.output_layer = None
         return output
 
     def forward(
@@ -130,6 +135,7 @@ class TransformerReadout(torch.nn.Module):
         They are (B, L, hidden_size) and (B, L, T).
         """
         hidden, _ = self.decoder(hs_pad, hlens, ys_in_pad, ys_in_lens)
+        # ESPnet's attention keeps the weights of its last call, (B, heads, L, T).
         return hidden, self._attention().attn.mean(dim=1)
 
     def init_state(self, x: torch.Tensor) -> None:
@@ -147,7 +153,9 @@ class TransformerReadout(torch.nn.Module):
         return hidden, self._attention().attn[:, :, -1].mean(dim=1), after
 
 
-def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerReadout:
+def make_readout(
+    decoder: AbsDecoder, block: int = -1
+) -> RNNReadout | TransformerReadout:
     """Return the readout of a decoder that ESPnet has built.
 
     ``block``: see :class:`TransformerReadout`.

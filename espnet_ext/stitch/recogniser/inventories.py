@@ -9,7 +9,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.stitch.recogniser.profiles import profile
+from espnet_ext.stitch.recogniser.profiles import average_profile
 from espnet_ext.text.words import SPEAKER_CHANGE
 
 SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
@@ -30,14 +30,14 @@ class Inventories:
     size: int = SIZE
     enrolment: int = 2
 
-    def of(self, names: Sequence[str], owner: str) -> np.ndarray:
+    def select(self, names: Sequence[str], owner: str) -> np.ndarray:
         """Return these speakers' profiles from all their enrolment utterances, (K, E).
 
         Raises InputError, which names the mixture ``owner``: no speaker, one twice, or
         one that has no profile.
         """
         _require_profiles(names, self.profiles, owner)
-        return np.stack([profile(self.profiles[name]) for name in names])
+        return np.stack([average_profile(self.profiles[name]) for name in names])
 
     def draw(
         self, speakers: Sequence[str], owner: str, random: np.random.Generator
@@ -48,9 +48,9 @@ class Inventories:
         """
         _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
         names = draw_names(speakers, self.profiles, self.size, random)
-        return names, np.stack(
-            [profile(self._draw_some(self.profiles[name], random)) for name in names]
-        )
+        # Of some utterances only, so that a model sees several profiles of a speaker.
+        rows = [self._draw_some(self.profiles[name], random) for name in names]
+        return names, np.stack([average_profile(own) for own in rows])
 
     def _draw_some(self, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
         if len(rows) <= self.enrolment:
@@ -68,9 +68,11 @@ def _require_profiles(names: Sequence[str], known: Collection[str], owner: str) 
         )
     missing = [name for name in names if name not in known]
     if missing:
+        shown = ", ".join(missing[:3])
+        if len(missing) > 3:
+            shown += " ..."
         raise InputError(
-            f"{owner}: no profile for "
-            f"{', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}: "
+            f"{owner}: no profile for {shown}: "
             "make the profiles of all speakers, or check the names"
         )
 
@@ -85,14 +87,13 @@ def draw_names(
 
     They are those who speak and, up to ``size``, other known speakers.
     """
-    present = list(dict.fromkeys(speakers))
-    absent = sorted(set(known) - set(present))
-    count = min(max(0, size - len(present)), len(absent))
-    names = (
-        [*present, *random.choice(absent, count, replace=False).tolist()]
-        if count
-        else present
-    )
+    names = list(dict.fromkeys(speakers))
+    # Sorted: the order of a set differs from process to process.
+    absent = sorted(set(known) - set(names))
+    count = min(max(0, size - len(names)), len(absent))
+    if count:
+        names += random.choice(absent, count, replace=False).tolist()
+    # In random order, as a model must not learn who speaks from the place.
     return random.permutation(names).tolist()
 
 
@@ -111,26 +112,22 @@ def write_inventories(
         raise InputError(
             f"inventories of {size} profiles were asked for: give at least 1"
         )
-    spoken, known = (
-        {mixture: row.split() for mixture, row in read_table(speakers).items()},
-        set(read_table(profiles)),
-    )
-    drawn: dict[str, list[str]] = {}
-    for mixture, own in spoken.items():
+    known = set(read_table(profiles))
+    rows: dict[str, str] = {}
+    absent = 0
+    for mixture, row in read_table(speakers).items():
+        own = row.split()
         _require_profiles(list(dict.fromkeys(own)), known, mixture)
-        drawn[mixture] = draw_names(
-            own,
-            known,
-            size,
-            np.random.default_rng([seed, zlib.crc32(mixture.encode())]),
-        )
-    write_table(output, {mixture: " ".join(names) for mixture, names in drawn.items()})
-    absent = sum(
-        len(set(names) - set(spoken[mixture])) for mixture, names in drawn.items()
-    ) / len(drawn)
+        # A generator for each mixture. Its seed is a checksum of the id, as Python's
+        # hash of a string differs from process to process.
+        random = np.random.default_rng([seed, zlib.crc32(mixture.encode())])
+        names = draw_names(own, known, size, random)
+        rows[mixture] = " ".join(names)
+        absent += len(set(names) - set(own))
+    write_table(output, rows)
     say(
-        f"{len(drawn)} mixtures, {absent:.1f} profiles of absent speakers each -> "
-        f"{output}"
+        f"{len(rows)} mixtures, {absent / len(rows):.1f} profiles of absent speakers "
+        f"each -> {output}"
     )
 
 

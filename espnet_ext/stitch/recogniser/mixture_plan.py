@@ -118,7 +118,8 @@ def plan_mixtures(
             )
     rng = np.random.default_rng(settings.seed)
     mixtures: list[Mixture] = []
-    wanted = settings.count or 1  # without a number, one pass
+    # Without a number, one pass: after it there is at least one mixture.
+    wanted = settings.count or 1
     while len(mixtures) < wanted:
         for chosen in _deal(sources, settings, rng):
             if len(mixtures) == settings.count:
@@ -155,6 +156,7 @@ def _deal(
     In a group they are in the order in which they are to be spoken.
     """
     left: dict[str, list[SourceUtterance]] = {}
+    # Sorted, so that the order of the data dirs does not matter to what is drawn.
     for source in sorted(sources, key=lambda source: source.id):
         left.setdefault(source.speaker, []).append(source)
     names = sorted(left)
@@ -166,6 +168,8 @@ def _deal(
         seconds = 0.0
         for index in _draw_turns(counts, settings, rng):
             utterance = left[names[index]][-1]
+            # Their sum, as if none overlapped: how much they do is not known before
+            # they are placed, and the mixture can only be shorter.
             seconds += utterance.seconds
             # It stays, and those after it: they are dealt out to a later mixture.
             if group and seconds > (settings.longest or math.inf):
@@ -184,13 +188,16 @@ def _draw_turns(
     are drawn more often, so that all are used up at about the same time and the last
     mixtures of a pass still have several speakers.
     """
-    size = int(rng.integers(settings.utterances[0], settings.utterances[1] + 1))
+    fewest_turns, most_turns = settings.utterances
+    size = int(rng.integers(fewest_turns, most_turns + 1))
+    # No more speakers than turns, nor than there are with utterances left.
     most = min(settings.speakers, size, int(np.count_nonzero(counts)))
     number = int(rng.integers(1, most + 1))
     weights = counts / counts.sum()
     speakers = rng.choice(len(counts), number, replace=False, p=weights)
     turns = list(speakers)  # each has a turn at least
     while len(turns) < size:
+        # `counts` falls only when the turns are dealt out.
         able = [index for index in speakers if counts[index] > turns.count(index)]
         if not able:
             break
@@ -228,6 +235,7 @@ def count_turns(turns: Iterable[Segment]) -> SetCounts:
     Means are per recording, which ends with its last turn; hours are in total.
     """
     recordings = group_by_recording(turns)
+    # Only references are read: what a recording holds after its last turn is silence.
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
     words = 0

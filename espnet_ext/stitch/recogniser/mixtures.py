@@ -47,7 +47,8 @@ from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 
 SAMPLING_RATE = 16000
-_MIXTURES_OF_A_SHARD, _CUTS_OF_A_SHARD = 50, 200
+_MIXTURES_OF_A_SHARD = 50
+_CUTS_OF_A_SHARD = 200
 
 
 def make_mixtures(
@@ -65,12 +66,13 @@ def make_mixtures(
     of speakers and enrolment utterances, which are not mixed. Raises InputError for bad
     data dirs, or audio that cannot be mixed.
     """
-    left_out = (
-        {key for row in read_table(leave_out).values() for key in row.split()}
-        if leave_out
-        else frozenset()
-    )
-    sources = [source for folder in data for source in read_sources(folder, left_out)]
+    left_out: set[str] = set()
+    if leave_out:
+        for row in read_table(leave_out).values():
+            left_out.update(row.split())
+    sources = []
+    for folder in data:
+        sources += read_sources(folder, left_out)
     mixtures = plan_mixtures(sources, settings, prefix=prefix.replace(" ", "-"))
     if settings.audio:
         write_mixtures(mixtures, output, on_the_fly=settings.audio == ON_THE_FLY, nj=nj)
@@ -100,21 +102,19 @@ def read_sources(
             "text and its duration in utt2dur: cut "
             "the recordings first"
         )
-    lengths, texts = data.utt2dur, data.text
-    return [
-        SourceUtterance(
-            key,
-            data.utt2spk[key],
-            data.wav_scp[key],
-            float(lengths[key]),
-            tuple(texts[key].split()),
+    sources = []
+    for key in data.utterances:
+        if key in left_out:
+            continue
+        words = tuple(data.text[key].split())
+        seconds = float(data.utt2dur[key])
+        sources.append(
+            SourceUtterance(key, data.utt2spk[key], data.wav_scp[key], seconds, words)
         )
-        for key in data.utterances
-        if key not in left_out
-    ]
+    return sources
 
 
-def mix(mixture: Mixture) -> np.ndarray:
+def add_up_mixture(mixture: Mixture) -> np.ndarray:
     """Add up a mixture: float32, (samples,), 16 kHz.
 
     See :func:`espnet_ext.kaldi.utterance_audio.add_up_parts`.
@@ -136,26 +136,27 @@ def _find_audio(folder: Path, mixture: Mixture, on_the_fly: bool) -> Path:
 
     One that is a single utterance is the utterance's own file.
     """
-    own = mixture.parts[0].source.path
-    if (
-        len(mixture.parts) == 1
-        and mixture.parts[0].start == 0
-        and own.endswith((".flac", ".wav"))
-    ):
+    first = mixture.parts[0]
+    own = first.source.path
+    # ESPnet reads these two as they are; other formats have to be converted.
+    is_readable = own.endswith((".flac", ".wav"))
+    if len(mixture.parts) == 1 and first.start == 0 and is_readable:
         return Path(own)
-    return folder / "audio" / f"{mixture.name}{MIX if on_the_fly else '.flac'}"
+    suffix = MIX if on_the_fly else ".flac"
+    return folder / "audio" / f"{mixture.name}{suffix}"
 
 
 def _write_audio(mixtures: Sequence[Mixture], folder: Path, on_the_fly: bool) -> None:
     """Write the audio of some mixtures (in a worker process)."""
     for mixture in mixtures:
         path = _find_audio(folder, mixture, on_the_fly)
+        # An utterance's own file is there already.
         if path.parent != folder / "audio":
             continue
         if on_the_fly:
             write_mix(path, mixture.seconds, _list_mixed_parts(mixture), SAMPLING_RATE)
         else:
-            save_audio(path, mix(mixture), SAMPLING_RATE, subtype="PCM_16")
+            save_audio(path, add_up_mixture(mixture), SAMPLING_RATE, subtype="PCM_16")
 
 
 def write_mixtures(
@@ -167,7 +168,7 @@ def write_mixtures(
 ) -> None:
     """Write a set of mixtures into a folder (see this module's description).
 
-    The tables are written last.
+    The tables are written last: where they are, the audio is complete.
     """
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
@@ -176,13 +177,12 @@ def write_mixtures(
         write, list(batched(mixtures, _MIXTURES_OF_A_SHARD)), nj=nj, describe="mixtures"
     )
     text = write_references(mixtures, folder)
-    paths = {
-        mixture.name: str(_find_audio(folder, mixture, on_the_fly))
-        for mixture in mixtures
-    }
-    _write_data_dir(
-        paths, text, {mixture.name: mixture.seconds for mixture in mixtures}, folder
-    )
+    paths = {}
+    seconds = {}
+    for mixture in mixtures:
+        paths[mixture.name] = str(_find_audio(folder, mixture, on_the_fly))
+        seconds[mixture.name] = mixture.seconds
+    _write_data_dir(paths, text, seconds, folder)
 
 
 def _write_data_dir(
@@ -193,13 +193,12 @@ def _write_data_dir(
     Each is one utterance, and its own speaker.
     """
     durations = {name: format_seconds(value) for name, value in seconds.items()}
+    # Kaldi asks for one speaker an utterance, and a mixture has several.
     own = {name: name for name in paths}
-    write_tables(
-        DataDir(
-            wav_scp=paths, utt2spk=own, text=text, utt2dur=durations, reco2dur=durations
-        ),
-        folder,
+    data = DataDir(
+        wav_scp=paths, utt2spk=own, text=text, utt2dur=durations, reco2dur=durations
     )
+    write_tables(data, folder)
 
 
 def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[str, str]:
@@ -234,9 +233,8 @@ def write_counts(data: Path, output: Path) -> None:
     """
     counts = asdict(count_turns(read_segments(data / "references.json")))
     for name, unit in UNITS.items():
-        write_json(
-            output / f"{name}.json", {"value": round(counts[name], 4), "unit": unit}
-        )
+        count = {"value": round(counts[name], 4), "unit": unit}
+        write_json(output / f"{name}.json", count)
     say(f"{data}: {counts['samples']} mixtures -> {output}")
 
 
@@ -261,31 +259,31 @@ def cut_mixtures(
             f"cuts of {window} s of a share of {share}: give a window above 0 and "
             "a share from 0 to 1"
         )
-    mixtures, output, references = (
-        read_data_dir(data),
-        Path(output),
-        Path(data) / "references.json",
-    )
-    speakers, turns = (
-        read_table(Path(data) / "text_speakers"),
-        group_by_recording(read_segments(references)),
-    )
-    paths, text = dict(mixtures.wav_scp), dict(mixtures.text or {})
+    mixtures = read_data_dir(data)
+    output = Path(output)
+    audio = output.resolve() / "audio"
+    references = Path(data) / "references.json"
+    turns = group_by_recording(read_segments(references))
+    # Those that are not cut stay as they are, with the audio where it is.
+    speakers = read_table(Path(data) / "text_speakers")
+    paths = dict(mixtures.wav_scp)
+    text = dict(mixtures.text or {})
     seconds = {name: float(value) for name, value in (mixtures.utt2dur or {}).items()}
-    random, audio, cuts = np.random.default_rng(seed), output.resolve() / "audio", []
+    random = np.random.default_rng(seed)
+    cuts = []
     for name in mixtures.utterances:
         if name not in turns or any(not turn.has_span for turn in turns[name]):
             raise InputError(
                 f"{references}: {name} has no turns with times: make the set again"
             )
-        chosen, (start, end) = (
-            random.uniform() < share,
-            draw_span(seconds[name], window, random),
-        )
+        # Both are drawn for each mixture: with another share the pieces are the same.
+        is_chosen = random.uniform() < share
+        start, end = draw_span(seconds[name], window, random)
         inside = cut_turns(turns[name], start, end)
-        if chosen and inside:
+        if is_chosen and inside:
             cuts.append((name, AudioSpan(paths[name], start, end)))
-            paths[name], seconds[name] = str(audio / f"{name}.flac"), end - start
+            paths[name] = str(audio / f"{name}.flac")
+            seconds[name] = end - start
             text[name], own = serialise(inside)
             speakers[name] = " ".join(own)
     audio.mkdir(parents=True, exist_ok=True)
@@ -300,12 +298,9 @@ def cut_mixtures(
 def _write_cuts(spans: Sequence[tuple[str, AudioSpan]], folder: Path) -> None:
     """Write each piece as ``<folder>/<name>.flac`` (in a worker process)."""
     for name, span in spans:
-        save_audio(
-            folder / f"{name}.flac",
-            read_samples(name, span, SAMPLING_RATE),
-            SAMPLING_RATE,
-            subtype="PCM_16",
-        )
+        samples = read_samples(name, span, SAMPLING_RATE)
+        path = folder / f"{name}.flac"
+        save_audio(path, samples, SAMPLING_RATE, subtype="PCM_16")
 
 
 def draw_span(
@@ -327,12 +322,10 @@ def cut_turns(turns: Sequence[Segment], start: float, end: float) -> list[Segmen
     """
     inside = []
     for turn in turns:
-        middles = [(first + last) / 2 for first, last in turn.word_spans]
-        words = tuple(
-            word
-            for word, middle in zip(turn.words, middles, strict=True)
-            if start <= middle < end
-        )
+        words = []
+        for word, (first, last) in zip(turn.words, turn.word_spans, strict=True):
+            if start <= (first + last) / 2 < end:
+                words.append(word)
         if words:
-            inside.append(replace(turn, words=words))
+            inside.append(replace(turn, words=tuple(words)))
     return inside

@@ -83,8 +83,7 @@ def compute_d_vectors(
         lengths = torch.tensor([len(each) for each in samples])
         batch = torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
         vectors, windows, _ = encoder(batch.to(place), lengths.to(place))
-        for name, row, count in zip(
-            names, vectors.cpu().numpy(), windows.tolist(), strict=True
-        ):
-            matrices[name] = row[:count]
+        rows = vectors.cpu().numpy()
+        for name, row, count in zip(names, rows, windows.tolist(), strict=True):
+            matrices[name] = row[:count]  # without the padding of the batch
     return matrices

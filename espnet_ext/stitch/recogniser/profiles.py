@@ -15,7 +15,7 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.arks import read_array, write_arrays
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.kaldi.utterance_audio import read_samples, read_spans
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 
 RATE = 16000
 UTTERANCES = 2  # enrolment utterances of a profile
@@ -46,9 +46,9 @@ def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
                     f"{path}: {speaker}: no profile can be read from {position}: "
                     "make it again"
                 ) from None
+            is_matrix = rows.ndim == 2 and rows.size > 0
             if (
-                rows.ndim != 2
-                or not rows.size
+                not is_matrix
                 or not np.isfinite(rows).all()
                 or not rows.any(axis=1).all()
             ):
@@ -77,20 +77,21 @@ def write_profiles(folder: str | Path, profiles: Mapping[str, np.ndarray]) -> Pa
             f"{folder}: there are no profiles to write: give enrolment utterances"
         )
     folder = Path(folder)
-    ark, scp = folder / "profiles.ark", folder / "profiles.scp"
-    rows = {
-        speaker: profiles[speaker].astype(np.float32) for speaker in sorted(profiles)
-    }
+    ark = folder / "profiles.ark"
+    scp = folder / "profiles.scp"
+    rows = {name: profiles[name].astype(np.float32) for name in sorted(profiles)}
     write_table(scp, write_arrays(ark, rows))
     return scp
 
 
-def profile(rows: np.ndarray) -> np.ndarray:
+def average_profile(rows: np.ndarray) -> np.ndarray:
     """Return one profile of norm 1, (E,), from rows of (utterances, E).
 
     Each row is the embedding of an enrolment utterance.
     """
-    mean = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(axis=0)
+    # Only directions count: eq. 9 compares profiles by cosines.
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    mean = (rows / norms).mean(axis=0)
     return mean / np.linalg.norm(mean)
 
 
@@ -110,18 +111,17 @@ def enrol(
     ``enrolment`` is such a table that is given, otherwise they are drawn;
     ``speaker_model``: config and checkpoint of ESPnet's, or None for Resemblyzer.
     """
-    given = (
-        {name: row.split() for name, row in read_table(enrolment).items()}
-        if enrolment
-        else None
-    )
-    embed = espnet_speaker_model(*speaker_model) if speaker_model else resemblyzer()
+    given = None
+    if enrolment:
+        given = {name: row.split() for name, row in read_table(enrolment).items()}
+    if speaker_model:
+        embed = load_espnet_speaker_model(*speaker_model)
+    else:
+        embed = load_resemblyzer()
     profiles, chosen = make_profiles(data, embed, utterances, seed, given)
     scp = write_profiles(output, profiles)
-    write_table(
-        output / "enrolment",
-        {speaker: " ".join(own) for speaker, own in chosen.items()},
-    )
+    names = {speaker: " ".join(own) for speaker, own in chosen.items()}
+    write_table(output / "enrolment", names)
     size = next(iter(profiles.values())).shape[1]
     say(f"{len(profiles)} speakers, {size} dimensions -> {scp}")
 
@@ -138,10 +138,11 @@ def choose_enrolment(
         utterances.setdefault(utt2spk[utterance], []).append(utterance)
     chosen = {}
     for speaker, own in sorted(utterances.items()):
+        # A generator for each speaker. Its seed is a checksum of the name, as Python's
+        # hash of a string differs from process to process.
         random = np.random.default_rng([seed, zlib.crc32(speaker.encode())])
-        chosen[speaker] = sorted(
-            random.choice(own, min(count, len(own)), replace=False).tolist()
-        )
+        drawn = random.choice(own, min(count, len(own)), replace=False)
+        chosen[speaker] = sorted(drawn.tolist())
     return chosen
 
 
@@ -164,18 +165,14 @@ def make_profiles(
         raise InputError(
             f"profiles of {count} enrolment utterances were asked for: give at least 1"
         )
-    spans = {
-        utterance: span
-        for folder in data
-        for utterance, span in read_spans(folder).items()
-    }
+    spans: dict[str, AudioSpan] = {}
+    for folder in data:
+        spans |= read_spans(folder)
     chosen: dict[str, Sequence[str]] = dict(enrolment or {})
     if enrolment is None:
-        speakers = {
-            key: speaker
-            for folder in data
-            for key, speaker in read_data_dir(folder).utt2spk.items()
-        }
+        speakers: dict[str, str] = {}
+        for folder in data:
+            speakers |= read_data_dir(folder).utt2spk
         chosen |= choose_enrolment(speakers, count, seed)
     profiles = {}
     rows: dict[str, np.ndarray] = {}  # sessions of LibriCSS share enrolment utterances
@@ -203,13 +200,14 @@ def make_profiles(
     return profiles, chosen
 
 
-def resemblyzer() -> Embed:
+def load_resemblyzer() -> Embed:
     """Return a function that makes d-vectors, (256,), by Resemblyzer's model.
 
     Long silences are cut out.
     """
     from espnet_ext.stitch.recogniser.d_vectors import load_voice_encoder
 
+    # First, as it says how to install Resemblyzer where it is not.
     encoder = load_voice_encoder()
     from resemblyzer import preprocess_wav
 
@@ -221,7 +219,7 @@ def resemblyzer() -> Embed:
     return embed
 
 
-def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
+def load_espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
     """Return a function that makes embeddings by a speaker model of ESPnet.
 
     InputError for one that does not fit.
@@ -237,4 +235,10 @@ def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
 
     with strict_loading():
         model = Speech2Embedding(train_config=str(config), model_file=str(model_file))
-    return lambda samples: model(samples).detach().cpu().numpy().squeeze(0)
+
+    def embed(samples: np.ndarray) -> np.ndarray:
+        # ESPnet makes a batch of one of what it is given.
+        embedding = model(samples).squeeze(0)
+        return embedding.detach().cpu().numpy()
+
+    return embed

@@ -10,11 +10,11 @@ from espnet2.legacy.nets.pytorch_backend.transformer.add_sos_eos import add_sos_
 from espnet2.torch_utils.device_funcs import force_gatherable
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitch.recogniser.decoder_readouts import readout
+from espnet_ext.stitch.recogniser.decoder_readouts import make_readout
 from espnet_ext.stitch.recogniser.speaker_attributed_decoder import (
     SpeakerAttributedDecoder,
 )
-from espnet_ext.stitch.recogniser.speaker_inventory import segment_indices
+from espnet_ext.stitch.recogniser.speaker_inventory import number_segments
 from espnet_ext.upstream.padding import mark_valid_frames
 
 
@@ -68,6 +68,7 @@ class SAASRModel(ESPnetASRModel):
             ctc_weight=ctc_weight,
             **espnet,
         )
+        # encode_both() is ours, for two encoders, and runs none of these.
         if (
             self.preencoder is not None
             or self.postencoder is not None
@@ -82,12 +83,12 @@ class SAASRModel(ESPnetASRModel):
                 "sa_asr: needs an attention decoder: set decoder, and ctc_weight "
                 "below 1"
             )
-        self.change = change_id(self.token_list, change_symbol)
+        self.change = find_change_id(self.token_list, change_symbol)
         self.gamma = gamma
         self.profile_size = profile_size
         self.speaker_encoder = speaker_encoder
         options = dict(speaker_conf or {})
-        asr = readout(self.decoder, options.pop("attention_block", -1))
+        asr = make_readout(self.decoder, options.pop("attention_block", -1))
         self.decoder = SpeakerAttributedDecoder(
             asr, vocab_size, speaker_encoder.output_size(), profile_size, **options
         )
@@ -121,12 +122,12 @@ class SAASRModel(ESPnetASRModel):
                 "sa_asr: training needs speakers: give the data `speakers` (type "
                 "text) and --profiles"
             )
+        # As ESPnet's models do: a replica's part of a batch may be shorter than its
+        # padding.
         text = text[:, : text_lengths.max()]
-        known = (
-            None
-            if d_vectors is None or d_vectors_lengths is None
-            else (d_vectors, d_vectors_lengths)
-        )
+        known = None
+        if d_vectors is not None and d_vectors_lengths is not None:
+            known = (d_vectors, d_vectors_lengths)
         encodings, speaker_encodings, lengths = self.encode_both(
             speech, speech_lengths, known
         )
@@ -142,9 +143,9 @@ class SAASRModel(ESPnetASRModel):
             profiles,
             present,
         )
-        labels = speakers.gather(
-            1, segment_indices(ys_out, self.change).clamp(max=speakers.size(1) - 1)
-        )
+        # Each token has the label of its utterance; padding any, which is masked.
+        numbers = number_segments(ys_out, self.change)
+        labels = speakers.gather(1, numbers.clamp(max=speakers.size(1) - 1))
         labels = labels.masked_fill(ys_out == self.ignore_id, -1)
         loss_att = self.criterion_att(scores, ys_out)
         loss_speaker = torch.nn.functional.nll_loss(
@@ -155,9 +156,10 @@ class SAASRModel(ESPnetASRModel):
         )
         # the same divisor as that of ESPnet's label smoothing, so that gamma means what
         # it says
-        loss_speaker = loss_speaker / (
-            (labels >= 0).sum() if self.criterion_att.normalize_length else len(speech)
-        )
+        if self.criterion_att.normalize_length:
+            loss_speaker = loss_speaker / (labels >= 0).sum()
+        else:
+            loss_speaker = loss_speaker / len(speech)
         loss = loss_att + self.gamma * loss_speaker
         stats = {
             "loss_att": loss_att.detach(),
@@ -171,6 +173,8 @@ class SAASRModel(ESPnetASRModel):
         }
         if self.ctc_weight:
             loss_ctc, _ = self._calc_ctc_loss(encodings, lengths, text, text_lengths)
+            # ESPnet's hybrid loss. It scales both others, so that gamma stays the
+            # weight of speakers against tokens.
             loss = self.ctc_weight * loss_ctc + (1 - self.ctc_weight) * loss
             stats["loss_ctc"] = loss_ctc.detach()
         stats["loss"] = loss.detach()
@@ -200,7 +204,7 @@ class SAASRModel(ESPnetASRModel):
             if d_vectors is None:
                 d_vectors = self.speaker_encoder(speech, speech_lengths)[:2]
             vectors, windows = d_vectors
-            speaker_encodings = self.speaker_encoder.at_frames(
+            speaker_encodings = self.speaker_encoder.interpolate_at_frames(
                 vectors, windows, speech_lengths, frames
             )
             return encodings, speaker_encodings, frames
@@ -224,12 +228,12 @@ class SAASRModel(ESPnetASRModel):
             )
 
 
-def change_id(tokens: list[str] | tuple[str, ...], symbol: str) -> int:
+def find_change_id(tokens: list[str] | tuple[str, ...], symbol: str) -> int:
     """Return the id of the speaker-change symbol.
 
     A word-piece model may have it with its word boundary before it.
 
-    >>> change_id(["<blank>", "<unk>", "▁<sc>", "▁a", "<sos/eos>"], "<sc>")
+    >>> find_change_id(["<blank>", "<unk>", "▁<sc>", "▁a", "<sos/eos>"], "<sc>")
     2
     """
     for token in (symbol, f"▁{symbol}"):

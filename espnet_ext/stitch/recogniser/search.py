@@ -20,8 +20,8 @@ from espnet_ext.stitch.recogniser.speaker_attributed_decoder import (
     State,
 )
 from espnet_ext.stitch.recogniser.speaker_inventory import (
-    segment_indices,
-    segment_posteriors,
+    average_posteriors,
+    number_segments,
 )
 from espnet_ext.upstream.padding import mark_valid_frames
 
@@ -116,16 +116,12 @@ def recognise_together(
     model that has none.
     """
     device = next(model.parameters()).device
-    batch = torch.stack(
-        [
-            torch.as_tensor(speech, dtype=torch.float32, device=device)
-            for speech in speeches
-        ]
-    )
-    known = [
-        torch.as_tensor(profiles, dtype=torch.float32, device=device)
-        for profiles in inventories
-    ]
+
+    def move(array: np.ndarray | torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(array, dtype=torch.float32, device=device)
+
+    batch = torch.stack([move(speech) for speech in speeches])
+    known = [move(profiles) for profiles in inventories]
     for profiles in known:
         if profiles.dim() != 2 or not len(profiles):
             raise InputError(
@@ -143,7 +139,8 @@ def recognise_together(
         padded,
         mark_valid_frames(counts, padded.size(1)),
     )
-    found = _search(model, scorer, options)(
+    search = _make_search(model, scorer, options)
+    found = search(
         x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
     )
     frames = encodings.size(1)
@@ -154,7 +151,7 @@ def recognise_together(
     return lists
 
 
-def _search(
+def _make_search(
     model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions
 ) -> BatchBeamSearch:
     if options.ctc_weight and model.ctc is None:
@@ -180,9 +177,11 @@ def _search(
         vocab_size=model.vocab_size,
         sos=model.sos,
         eos=model.eos,
+        # As in ESPnet: CTC scores only the tokens that are best by all other scorers.
         pre_beam_score_key="full" if options.ctc_weight else None,
         normalize_length=options.normalize_length,
     )
+    # The states of a hypothesis hold the speakers of its tokens.
     make_fast(search, return_states=True)
     return search.to(next(model.parameters()).device).eval()
 
@@ -193,14 +192,15 @@ def _make_hypothesis(
     to_words: Callable[[list[str]], Sequence[str]],
     length: int,
 ) -> SpeakerHypothesis:
-    log_posteriors, frames = found.states["decoder"]["tokens"].all_tokens()
+    log_posteriors, frames = found.states["decoder"]["tokens"].collect_tokens()
     posteriors = log_posteriors.exp()
     # a search that has reached its maximum length appends an end that was not scored
     tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
-    means = segment_posteriors(posteriors, tokens, model.change)
-    numbers = segment_indices(tokens.unsqueeze(0), model.change)[0]
+    means = average_posteriors(posteriors, tokens, model.change)
+    numbers = number_segments(tokens.unsqueeze(0), model.change)[0]
     segments = []
     for number, mean in enumerate(means):
+        # Symbols count in an utterance's mean posterior, but are no part of its words.
         kept = (numbers == number) & (tokens != model.change) & (tokens != model.eos)
         pieces = [model.token_list[token] for token in tokens[kept].tolist()]
         words = tuple(to_words(pieces))

@@ -49,14 +49,12 @@ def read_decoding_settings(model: Path) -> DecodingSettings:
     The defaults if there are none.
     """
     path = model.with_name(DECODING)
-    return (
-        read_settings(DecodingSettings, path, "delete it, or train again")
-        if path.exists()
-        else DecodingSettings()
-    )
+    if not path.exists():
+        return DecodingSettings()
+    return read_settings(DecodingSettings, path, "delete it, or train again")
 
 
-def with_options(
+def change_options(
     options: SearchOptions, changes: Mapping[str, Any], where: str
 ) -> SearchOptions:
     """Change options of the search.

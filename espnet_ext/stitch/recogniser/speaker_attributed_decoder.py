@@ -13,7 +13,7 @@ import torch
 
 from espnet_ext.stitch.recogniser.speaker_inventory import (
     SpeakerQuery,
-    inventory_attention,
+    attend_to_inventory,
 )
 
 # The state of a hypothesis: asr: the state of ESPnet's decoder; query: cells and
@@ -92,6 +92,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
             vocab_size, context_size, profile_size, **(query_conf or {})
         )
         self.profile = torch.nn.Linear(profile_size, self.asr.hidden_size, bias=False)
+        # A parameter even if it is not trained, so that checkpoints hold it.
         self.cosine_scale = torch.nn.Parameter(
             torch.tensor(float(cosine_scale)), requires_grad=learn_scale
         )
@@ -116,7 +117,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         """
         hidden, weights = self.asr(hs_pad, hlens, ys_in_pad, ys_in_lens)
         queries, _ = self.query(weights @ speaker_encodings, ys_in_pad)
-        log_posteriors, weighted = inventory_attention(
+        log_posteriors, weighted = attend_to_inventory(
             queries, profiles, present, self.cosine_scale
         )
         return self.output(hidden + self.profile(weighted)), log_posteriors
@@ -153,13 +154,14 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         # (B, n / B, ...): encodings and profiles are there once for each utterance.
         by_utterance = weights.unflatten(0, (utterances, -1))
         contexts = (by_utterance @ speaker_encodings).flatten(0, 1)
+        # (2, layers, n, cells); cuDNN takes contiguous states only.
         h, c = torch.stack([state["query"] for state in states], dim=2)
         queries, cells = self.query(
             contexts.unsqueeze(1), ys[:, -1:], (h.contiguous(), c.contiguous())
         )
         cells = torch.stack(cells)
         queries = queries.squeeze(1).unflatten(0, (utterances, -1))
-        log_posteriors, weighted = inventory_attention(
+        log_posteriors, weighted = attend_to_inventory(
             queries, profiles, present, self.cosine_scale
         )
         said = hidden + self.profile(weighted.flatten(0, 1))
@@ -187,7 +189,7 @@ class ScoredToken:
     log_posteriors: torch.Tensor
     frames: torch.Tensor
 
-    def all_tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def collect_tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log-posteriors, (tokens, K), and frames, (tokens,), to this token."""
         tokens: list[ScoredToken] = []
         token: ScoredToken | None = self

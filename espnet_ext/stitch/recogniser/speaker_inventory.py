@@ -62,7 +62,7 @@ class SpeakerQuery(torch.nn.Module):
         return (queries + contexts if self.residual else queries), state
 
 
-def inventory_attention(
+def attend_to_inventory(
     queries: torch.Tensor,
     profiles: torch.Tensor,
     present: torch.Tensor | None = None,
@@ -78,14 +78,15 @@ def inventory_attention(
     """
     directions = torch.nn.functional.normalize(queries, dim=-1)
     cosines = directions @ torch.nn.functional.normalize(profiles, dim=-1).mT
-    scores = scale * cosines
+    scores = scale * cosines  # P4 has no scale: it is 1
     if present is not None:
         scores = scores.masked_fill(~present.unsqueeze(1), -torch.inf)
     log_posteriors = scores.log_softmax(dim=-1)
+    # The profiles themselves, not their directions: eq. 10 averages what is stored.
     return log_posteriors, log_posteriors.exp() @ profiles
 
 
-def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
+def number_segments(tokens: torch.Tensor, change: int) -> torch.Tensor:
     """Return the segment of each token, (B, L), from 0.
 
     The speaker-change symbol, ``change``, ends its segment.
@@ -95,14 +96,14 @@ def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
     return changes.cumsum(dim=1) - changes
 
 
-def segment_posteriors(
+def average_posteriors(
     posteriors: torch.Tensor, tokens: torch.Tensor, change: int
 ) -> torch.Tensor:
     """Return the mean posteriors of each segment, (segments, K).
 
     Its closing symbol is a part of it. ``posteriors``: of tokens, (L, K).
     """
-    numbers = segment_indices(tokens.unsqueeze(0), change)[0]
+    numbers = number_segments(tokens.unsqueeze(0), change)[0]
     count = int(numbers[-1]) + 1
     zeros = posteriors.new_zeros(count, posteriors.size(1))
     sums = zeros.index_add(0, numbers, posteriors)

@@ -37,26 +37,31 @@ def perturb_speed(
     ``sp<factor>-``. A factor of 1.1 is 10 % faster and higher; InputError for one that
     is 1, far from it, or given twice.
     """
+    slowest, fastest = LIMITS
     for factor in factors:
-        if (
-            not LIMITS[0] <= factor <= LIMITS[1]
-            or factor == 1
-            or list(factors).count(factor) > 1
-        ):
+        is_new = factor != 1 and list(factors).count(factor) == 1
+        if not is_new or not slowest <= factor <= fastest:
             raise InputError(
-                f"speed {factor}: give factors from {LIMITS[0]} to {LIMITS[1]} "
+                f"speed {factor}: give factors from {slowest} to {fastest} "
                 "other than 1, each once"
             )
-    source, spans = read_data_dir(data), read_spans(data)
+    source = read_data_dir(data)
+    spans = read_spans(data)
     if source.text is None:
         raise InputError(f"{data}: no text: make the data dir with its transcripts")
     folder = Path(output).resolve() / "audio"
     folder.mkdir(parents=True, exist_ok=True)
-    work = [
-        (f"sp{factor}-{key}", span, factor)
-        for factor in factors
-        for key, span in spans.items()
-    ]
+    work: list[tuple[str, AudioSpan, float]] = []
+    utt2spk = {}
+    text = {}
+    for factor in factors:
+        prefix = f"sp{factor}-"  # as Kaldi's utils/perturb_data_dir_speed.sh names them
+        for key, span in spans.items():
+            work.append((prefix + key, span, factor))
+        for key, speaker in source.utt2spk.items():
+            utt2spk[prefix + key] = prefix + speaker
+        for key, words in source.text.items():
+            text[prefix + key] = words
     shards = list(batched(work, _UTTERANCES_OF_A_SHARD))
     seconds: dict[str, float] = {}
     for durations in map_shards(
@@ -65,16 +70,8 @@ def perturb_speed(
         seconds |= durations
     made = DataDir(
         wav_scp={key: str(folder / f"{key}.flac") for key in seconds},
-        utt2spk={
-            f"sp{factor}-{key}": f"sp{factor}-{who}"
-            for factor in factors
-            for key, who in source.utt2spk.items()
-        },
-        text={
-            f"sp{factor}-{key}": text
-            for factor in factors
-            for key, text in source.text.items()
-        },
+        utt2spk=utt2spk,
+        text=text,
         utt2dur={key: format_seconds(value) for key, value in seconds.items()},
     )
     write_tables(made, Path(output))
@@ -95,6 +92,8 @@ def _write_shard(
 
     seconds = {}
     for key, span, factor in shard:
+        # Samples that are said to be of a higher rate last for less time, and all
+        # frequencies in them are higher.
         samples = soxr.resample(read_samples(key, span, RATE), RATE * factor, RATE)
         soundfile.write(folder / f"{key}.flac", samples, RATE, subtype="PCM_16")
         seconds[key] = len(samples) / RATE

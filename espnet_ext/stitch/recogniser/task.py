@@ -47,11 +47,9 @@ class MixedSound(Mapping[str, np.ndarray]):
 
     def __getitem__(self, key: str) -> np.ndarray:
         path = self._paths[key]
-        return (
-            read_mix(path)[0]
-            if is_mix(path)
-            else soundfile.read(path, dtype="float32")[0]
-        )
+        if is_mix(path):
+            return read_mix(path)[0]
+        return soundfile.read(path, dtype="float32")[0]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)
@@ -123,23 +121,22 @@ class SAASRTask(ASRTask):
     def build_model(cls, args: argparse.Namespace) -> SAASRModel:
         input_size = args.input_size
         if input_size is None:
-            input_size = frontend_choices.get_class(args.frontend)(
-                **args.frontend_conf
-            ).output_size()
+            # ESPnet builds the frontend later. Another one tells its size before.
+            frontend_class = frontend_choices.get_class(args.frontend)
+            input_size = frontend_class(**args.frontend_conf).output_size()
         encoder_class = speaker_encoder_choices.get_class(args.speaker_encoder)
         speaker_encoder = encoder_class(
             input_size=input_size, **args.speaker_encoder_conf
         )
         # ESPnet's task builds the rest. What it writes into the arguments goes to
-        # config.yaml; a module must not
+        # config.yaml, where a module must not go: it gets a copy, of which only what
+        # it has written is taken back.
         options = copy(args)
         options.model_conf = {**args.model_conf, "speaker_encoder": speaker_encoder}
         model = super().build_model(options)
-        args.token_list, args.frontend, args.frontend_conf = (
-            options.token_list,
-            options.frontend,
-            options.frontend_conf,
-        )
+        args.token_list = options.token_list
+        args.frontend = options.frontend
+        args.frontend_conf = options.frontend_conf
         return model
 
 
@@ -165,9 +162,10 @@ class SpeakerPreprocessor:
         speakers = data.pop("speakers", "").split()
         inventory = data.pop("inventory", "").split()
         if inventory:
-            profiles = self.inventories.of(inventory, uid)
+            profiles = self.inventories.select(inventory, uid)
         elif speakers:
-            # ESPnet seeds numpy's global generator again for every worker and epoch
+            # ESPnet seeds numpy's global generator again for every worker and epoch.
+            # Outside of training a mixture keeps its inventory, so that losses compare.
             seed = np.random.randint(2**31) if self.train else zlib.crc32(uid.encode())
             inventory, profiles = self.inventories.draw(
                 speakers, uid, np.random.default_rng(seed)

@@ -51,12 +51,12 @@ def test_a_batch_is_its_items(encoder):
         torch.nn.utils.rnn.pad_sequence(items, batch_first=True), lengths
     )
     frames = torch.tensor([36, 9, 52])
-    stretched = encoder.at_frames(vectors, windows, lengths, frames)
+    stretched = encoder.interpolate_at_frames(vectors, windows, lengths, frames)
     for number, item in enumerate(items):
         alone, count, _ = encoder(item.unsqueeze(0), lengths[number : number + 1])
         assert count == windows[number]
         torch.testing.assert_close(vectors[number, :count], alone[0])
-        wanted = encoder.at_frames(
+        wanted = encoder.interpolate_at_frames(
             alone, count, lengths[number : number + 1], frames[number : number + 1]
         )
         torch.testing.assert_close(stretched[number, : frames[number]], wanted[0])
@@ -65,7 +65,7 @@ def test_a_batch_is_its_items(encoder):
 def test_frames_lie_between_the_centres_of_windows(encoder):
     length, count = 5 * RATE, 61
     vectors, windows, _ = encoder(sound(5).unsqueeze(0), torch.tensor([length]))
-    found = encoder.at_frames(
+    found = encoder.interpolate_at_frames(
         vectors, windows, torch.tensor([length]), torch.tensor([count])
     )[0]
     centres = 0.8 + 0.8 * np.arange(len(vectors[0]))

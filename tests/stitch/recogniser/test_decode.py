@@ -14,15 +14,15 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.stitch.recogniser.decode import (
     SpeakerDecoding,
-    by_speaker,
     decode_speakers,
+    split_by_speaker,
 )
 from espnet_ext.stitch.recogniser.profiles import write_profiles
 from espnet_ext.stitch.recogniser.search_settings import (
     DecodingSettings,
     SearchOptions,
+    change_options,
     read_decoding_settings,
-    with_options,
 )
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.upstream.stats import Statistics, collect_stats
@@ -208,7 +208,7 @@ def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_pat
 
 
 def test_a_window_in_which_nobody_is_heard_has_a_line():
-    (line,) = by_speaker(None, ["x"], "m", 3, 24.0, 40.0)
+    (line,) = split_by_speaker(None, ["x"], "m", 3, 24.0, 40.0)
     assert (line.recording, line.window, line.speaker, line.words, line.end) == (
         "m",
         3,
@@ -265,7 +265,7 @@ def test_profiles_that_do_not_fit_are_refused(data, model, tmp_path, rows, place
 @pytest.mark.parametrize("search", [{"beam": 3}, {"beam_size": 0}, {"ctc_weight": 1.0}])
 def test_bad_options_of_the_search(tmp_path, search):
     with pytest.raises(InputError, match=f"^decode.yaml: .*{next(iter(search))}"):
-        with_options(SearchOptions(), search, "decode.yaml")
+        change_options(SearchOptions(), search, "decode.yaml")
     assert read_decoding_settings(tmp_path / "model.pth") == DecodingSettings()
     (tmp_path / "decoding.json").write_text(json.dumps({"search": search}))
     with pytest.raises(InputError, match=f"decoding.json: .*{next(iter(search))}"):

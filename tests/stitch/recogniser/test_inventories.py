@@ -60,7 +60,7 @@ def test_training_draws_enrolment_utterances_anew_and_test_takes_all(inventories
     half = float(np.float32(0.71))
     assert kinds == {(half, half, 0.0), (half, 0.0, half), (0.0, half, half)}
     np.testing.assert_allclose(
-        inventories.of(["c"], "mix"), [np.full(3, 3**-0.5)], rtol=1e-6
+        inventories.select(["c"], "mix"), [np.full(3, 3**-0.5)], rtol=1e-6
     )
 
 
@@ -71,7 +71,7 @@ def test_bad_inventories_are_refused(inventories, tmp_path):
         (["a", "x"], "x"),
     ):
         with pytest.raises(InputError, match=f"^mix: .*{place}"):
-            inventories.of(names, "mix")
+            inventories.select(names, "mix")
     for names, place in ((["x"], "2 utterances"), (["x", "z"], "z")):
         with pytest.raises(InputError, match=f"^mix: .*{place}"):
             label_segments("A <sc> B", names, ["x", "y"], "mix")

@@ -18,8 +18,8 @@ from espnet_ext.stitch.recogniser.mixture_plan import (
     plan_mixtures,
 )
 from espnet_ext.stitch.recogniser.mixtures import (
+    add_up_mixture,
     make_mixtures,
-    mix,
     read_sources,
     write_counts,
     write_mixtures,
@@ -51,7 +51,7 @@ def test_samples_are_added_at_their_starts(corpus):
     expected = np.zeros(round(0.95 * 16000))
     expected[: len(a)] += a
     expected[4000 : 4000 + len(b)] += b
-    np.testing.assert_allclose(mix(mixture), expected, atol=1e-6)
+    np.testing.assert_allclose(add_up_mixture(mixture), expected, atol=1e-6)
 
 
 def test_overload_is_turned_down(corpus, tmp_path):
@@ -61,7 +61,7 @@ def test_overload_is_turned_down(corpus, tmp_path):
         for name in "ab"
     ]
     assert np.abs(
-        mix(Mixture("m", (Part(loud[0], 0.0), Part(loud[1], 0.0))))
+        add_up_mixture(Mixture("m", (Part(loud[0], 0.0), Part(loud[1], 0.0))))
     ).max() == pytest.approx(0.99, abs=1e-4)
 
 
@@ -84,7 +84,7 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
             == data.text[mixture.name].count("<sc>") + 1
         )
         samples, _ = soundfile.read(data.wav_scp[mixture.name], dtype="float32")
-        np.testing.assert_allclose(samples, mix(mixture), atol=1e-4)
+        np.testing.assert_allclose(samples, add_up_mixture(mixture), atol=1e-4)
     assert read_segments(tmp_path / "set/references.json") == [
         turn for mixture in mixtures for turn in mixture.turns
     ]
@@ -151,7 +151,7 @@ def test_bad_recipes(corpus, tmp_path):
     )
     path = tmp_path / "set" / "audio" / "m.mix"
     with pytest.raises(InputError, match="mixture m .* utterance a-1"):
-        mix(Mixture("m", (Part(replace(first, seconds=0.9), 0.0),)))
+        add_up_mixture(Mixture("m", (Part(replace(first, seconds=0.9), 0.0),)))
     with pytest.raises(InputError, match="m.mix: .*8000 Hz"):
         read_samples("m", AudioSpan(str(path)), 8000)
     Path(first.path).unlink()

@@ -12,10 +12,10 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.stitch.recogniser import profiles as module
 from espnet_ext.stitch.recogniser.profiles import (
+    average_profile,
     choose_enrolment,
     enrol,
     make_profiles,
-    profile,
     read_profiles,
     write_profiles,
 )
@@ -49,7 +49,7 @@ def test_written_profiles_are_read_again(tmp_path):
 
 def test_a_profile_is_the_mean_direction():
     rows = np.array([[2.0, 0.0], [0.0, 0.1]])
-    np.testing.assert_allclose(profile(rows), [0.5**0.5, 0.5**0.5])
+    np.testing.assert_allclose(average_profile(rows), [0.5**0.5, 0.5**0.5])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_enrolment_is_seeded_and_of_each_speaker_alone():
 
 
 def test_rows_are_the_embeddings_of_the_chosen_utterances(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "resemblyzer", lambda: pitch)
+    monkeypatch.setattr(module, "load_resemblyzer", lambda: pitch)
     enrol([data], tmp_path / "out", utterances=2)
     profiles, chosen = (
         read_profiles([tmp_path / "out" / "profiles.scp"]),
@@ -133,7 +133,7 @@ def test_bad_input_is_refused(data):
     with pytest.raises(InputError, match="0 enrolment utterances"):
         make_profiles([data], pitch, count=0)
     with pytest.raises(InputError, match="x.yaml: no such file"):
-        module.espnet_speaker_model("x.yaml", "x.pth")
+        module.load_espnet_speaker_model("x.yaml", "x.pth")
 
 
 def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
@@ -152,7 +152,7 @@ def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
 
 def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart(digits):
     pytest.importorskip("resemblyzer")
-    embed = module.resemblyzer()
+    embed = module.load_resemblyzer()
     files = {}
     for path in sorted(digits.glob("train-clean-100/*/*/*.flac")):
         files.setdefault(path.parts[-3], []).append(path)

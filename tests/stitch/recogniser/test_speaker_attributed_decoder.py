@@ -12,7 +12,7 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet_ext.codeswitch.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.fast_search.batch_rnn import BatchRNNDecoder
-from espnet_ext.stitch.recogniser.decoder_readouts import readout
+from espnet_ext.stitch.recogniser.decoder_readouts import make_readout
 from espnet_ext.stitch.recogniser.speaker_attributed_decoder import (
     SpeakerAttributedDecoder,
 )
@@ -37,7 +37,7 @@ DECODERS = {
 def build(name: str, attention_block: int = -1, **options) -> SpeakerAttributedDecoder:
     torch.manual_seed(3)
     options = {"query_conf": {"hidden_size": 5}, "cosine_scale": 5.0, **options}
-    decoder = readout(DECODERS[name](), attention_block)
+    decoder = make_readout(DECODERS[name](), attention_block)
     return SpeakerAttributedDecoder(decoder, VOCAB, CONTEXT, PROFILE, **options).eval()
 
 
@@ -135,7 +135,7 @@ def test_step_by_step_is_teacher_forcing(name):
             states = [states[0], states[0], states[3], states[3]]
     for state, expected in zip(states, log_posteriors[rows], strict=True):
         torch.testing.assert_close(
-            state["tokens"].all_tokens()[0], expected, atol=1e-5, rtol=1e-4
+            state["tokens"].collect_tokens()[0], expected, atol=1e-5, rtol=1e-4
         )
 
 
@@ -171,7 +171,7 @@ def test_decoders_that_cannot_be_read_out_are_refused():
         (headless, -1, "output layer"),
     ):
         with pytest.raises(InputError, match=place):
-            readout(decoder, block)
+            make_readout(decoder, block)
 
 
 def test_the_block_whose_weights_are_taken_is_not_fused():
@@ -180,6 +180,6 @@ def test_the_block_whose_weights_are_taken_is_not_fused():
     )
     fused.decoders[-1].src_attn.use_flash_attn = True
     fused.decoders[-1].src_attn.dropout = torch.nn.Identity()
-    decoder = SpeakerAttributedDecoder(readout(fused), VOCAB, CONTEXT, PROFILE)
+    decoder = SpeakerAttributedDecoder(make_readout(fused), VOCAB, CONTEXT, PROFILE)
     attention = decoder.asr.decoder.decoders[-1].src_attn
     assert not attention.use_flash_attn and attention.dropout.p == 0.2

@@ -6,9 +6,9 @@ import torch
 
 from espnet_ext.stitch.recogniser.speaker_inventory import (
     SpeakerQuery,
-    inventory_attention,
-    segment_indices,
-    segment_posteriors,
+    attend_to_inventory,
+    average_posteriors,
+    number_segments,
 )
 
 CHANGE = 2
@@ -23,7 +23,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 def test_inventory_attention_is_equations_9_and_10(scale):
     random = np.random.default_rng(0)
     queries, profiles = random.normal(size=(2, 5, 4)), random.normal(size=(2, 3, 4))
-    posteriors, weighted = inventory_attention(
+    posteriors, weighted = attend_to_inventory(
         torch.tensor(queries), torch.tensor(profiles), scale=scale
     )
     for b in range(2):
@@ -70,12 +70,12 @@ def test_speaker_query_is_equation_8():
 
 def test_the_change_symbol_ends_its_segment():
     tokens = torch.tensor([[5, 6, CHANGE, 5, CHANGE, CHANGE, 9], [9, 9, 9, 9, 9, 9, 9]])
-    assert segment_indices(tokens, CHANGE).tolist() == [[0, 0, 0, 1, 1, 2, 3], [0] * 7]
+    assert number_segments(tokens, CHANGE).tolist() == [[0, 0, 0, 1, 1, 2, 3], [0] * 7]
 
 
 def test_segment_posteriors_are_means_with_the_closing_symbol():
     random = np.random.default_rng(0)
     posteriors = softmax(random.normal(size=(6, 3)))
     tokens = [5, CHANGE, 5, 6, 7, 9]
-    means = segment_posteriors(torch.tensor(posteriors), torch.tensor(tokens), CHANGE)
+    means = average_posteriors(torch.tensor(posteriors), torch.tensor(tokens), CHANGE)
     np.testing.assert_allclose(means, [posteriors[:2].mean(0), posteriors[2:].mean(0)])
