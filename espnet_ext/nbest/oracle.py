@@ -8,7 +8,7 @@ from typing import Any
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest.sources import find_oddities
-from espnet_ext.scoring.score_files import percent
+from espnet_ext.scoring.score_files import convert_to_percent
 from espnet_ext.text.nbest import (
     Hypothesis,
     NBest,
@@ -57,7 +57,7 @@ def make_oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
             "they come from"
         )
     rows = [
-        {"n": n, "errors": count, "value": percent(count / words)}
+        {"n": n, "errors": count, "value": convert_to_percent(count / words)}
         for n, count in enumerate(errors, start=1)
     ]
     return {"lists": len(lists), "words": words, "oracle": rows}

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from espnet_ext.scoring.alignments import Aligned, Row
-from espnet_ext.scoring.error_rate import Pair, mark
+from espnet_ext.scoring.error_rate import Pair, mark_pair
 
 
 def make_aligned_data(
@@ -64,7 +64,7 @@ def _describe_heard(pairs: Sequence[Pair]) -> list[str]:
     for left, right in pairs:
         if right is not None and right != left:
             differ.append(show_token(right))
-    return ["".join(map(mark, pairs)), " ".join(differ)]
+    return ["".join(map(mark_pair, pairs)), " ".join(differ)]
 
 
 def show_token(token: str) -> str:

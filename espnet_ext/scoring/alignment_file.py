@@ -1,8 +1,8 @@
-"""``alignment.txt``: a block of aligned text for each utterance, or for what each
-speaker of a recording said.
+"""Write and read ``alignment.txt``, aligned text in blocks.
 
-It is like sclite's ``pra`` report, but words stay as they are: capitals for errors
-would hide differences of case.
+There is one for each utterance, or for what each speaker of a recording said. It is
+like sclite's ``pra`` report, but words stay as they are: capitals for errors would hide
+differences of case.
 """
 
 import re
@@ -13,7 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, count_pairs, mark
+from espnet_ext.scoring.error_rate import (
+    ErrorRate,
+    Pair,
+    align,
+    count_pairs,
+    mark_pair,
+)
 from espnet_ext.scoring.score import Score
 
 _BLOCK = re.compile(
@@ -26,10 +32,9 @@ _BLOCK = re.compile(
 def format_alignment_blocks(score: Score) -> Iterator[str]:
     """Yield a block of text for each utterance of a score."""
     for key, counts in score.utterances.items():
-        yield (
-            f"id: ({key})\nScores: (#C #S #D #I) {' '.join(map(str, counts.counts))}\n"
-        )
-        yield format_alignment(score.pairs(key)) + "\n"
+        numbers = " ".join(map(str, counts.counts))
+        yield f"id: ({key})\nScores: (#C #S #D #I) {numbers}\n"
+        yield format_alignment(score.align_tokens(key)) + "\n"
 
 
 def format_speaker_blocks(
@@ -41,19 +46,16 @@ def format_speaker_blocks(
     """
     for recording, speakers in pairs.items():
         for speaker, (real, heard) in speakers.items():
-            yield (
-                f"recording {recording}, speaker "
-                f"{speaker}{'' if real else ' (not in the reference)'}\n"
-            )
+            unknown = "" if real else " (not in the reference)"
+            yield f"recording {recording}, speaker {speaker}{unknown}\n"
             yield format_alignment(align(real, heard)) + "\n"
 
 
 def format_alignment(pairs: Iterable[Pair]) -> str:
-    """Write reference, hypothesis and S, D or I for each error, in columns as wide as
-    they look in a terminal.
+    """Write reference, hypothesis and S, D or I for each error in columns.
 
-    A gap is a row of asterisks. A space that was counted as a character shows as
-    U+2423.
+    They are as wide as they look in a terminal. A gap is a row of asterisks. A space
+    that was counted as a character shows as U+2423.
 
     >>> pairs = [("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)]
     >>> print(format_alignment(pairs), end="")
@@ -61,53 +63,52 @@ def format_alignment(pairs: Iterable[Pair]) -> str:
     HYP:  the hat sat ****
     EVAL:     S   I   D
     """
-    columns = [_column(reference, hypothesis) for reference, hypothesis in pairs]
-    rows = (
-        (" ".join(cells) for cells in zip(*columns, strict=True))
-        if columns
-        else ("", "", "")
-    )
-    names = ("REF: ", "HYP: ", "EVAL:")
-    return "".join(
-        f"{name} {row}".rstrip() + "\n" for name, row in zip(names, rows, strict=True)
-    )
+    rows: list[list[str]] = [["REF: "], ["HYP: "], ["EVAL:"]]
+    for reference, hypothesis in pairs:
+        cells = _write_column(reference, hypothesis)
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(cell)
+    return "".join(" ".join(row).rstrip() + "\n" for row in rows)
 
 
 @lru_cache(maxsize=100_000)  # the same pairs of words come often
-def _column(reference: str | None, hypothesis: str | None) -> tuple[str, ...]:
+def _write_column(reference: str | None, hypothesis: str | None) -> list[str]:
     """Write one pair as three cells of equal width: reference, hypothesis, mark."""
-    widest = max(
-        measure_display_width(word)
-        for word in (reference, hypothesis)
-        if word is not None
-    )
+    words = [word for word in (reference, hypothesis) if word is not None]
+    widest = max(map(measure_display_width, words))
+    # Only errors have a mark.
+    mark = mark_pair((reference, hypothesis)).replace("C", "")
     cells = []
-    for word in (reference, hypothesis, mark((reference, hypothesis)).replace("C", "")):
-        shown = "*" * widest if word is None else "\u2423" if word == " " else word
-        cells.append(shown + " " * (widest - measure_display_width(shown)))
-    return tuple(cells)
+    for word in (reference, hypothesis, mark):
+        if word is None:
+            word = "*" * widest
+        elif word == " ":
+            word = "\u2423"
+        cells.append(word + " " * (widest - measure_display_width(word)))
+    return cells
 
 
 def measure_display_width(word: str) -> int:
-    """Measure columns of a terminal: Han and other wide characters take two, combining
-    marks none; at least one.
+    """Measure how many columns of a terminal a word takes, at least one.
+
+    Han and other wide characters take two, combining marks none.
     """
     if word.isascii():
         return len(word)
-    shown = (char for char in word if not unicodedata.combining(char))
-    return max(
-        1, sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in shown)
-    )
+    width = 0
+    for char in word:
+        if not unicodedata.combining(char):
+            # Unicode's wide and full-width characters.
+            width += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    return max(1, width)
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """One block of the file: an utterance (without a speaker), or what one speaker of a
-    recording said.
-    """
+    """One block of the file: an utterance, or what one speaker of a recording said."""
 
     key: str
-    speaker: str | None
+    speaker: str | None  # None of an utterance
     counts: ErrorRate
     pairs: tuple[Pair, ...]
 
@@ -132,27 +133,29 @@ def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Al
 
     ``name`` is what messages call it.
     """
-    block, start = "", 1
+    block = ""
+    start = 1  # the number of its first line
     for number, line in enumerate(text, start=1):
         if line != "\n":
             block += line
             continue
         if block:
-            yield _aligned(block, f"{name}: line {start}")
-        block, start = "", number + 1
+            yield _parse_block(block, f"{name}: line {start}")
+        block = ""
+        start = number + 1
     if block:
         raise InputError(
             f"{name}: line {start}: breaks off in its last block: score again"
         )
 
 
-def _aligned(block: str, place: str) -> Aligned:
+def _parse_block(block: str, place: str) -> Aligned:
     match = _BLOCK.fullmatch(block)
     if match is None:
         raise InputError(f"{place}: not a block of an alignment: score again")
     key, counts, recording, speaker, *rows = match.groups()
     found = ErrorRate(*map(int, counts.split())) if counts else None
-    pairs = _pairs(*rows)
+    pairs = _parse_rows(*rows)
     if pairs is None or (found is not None and count_pairs(pairs) != found):
         raise InputError(
             f"{place}: the rows do not fit each other or their scores: score again"
@@ -160,26 +163,26 @@ def _aligned(block: str, place: str) -> Aligned:
     return Aligned(key or recording, speaker, count_pairs(pairs), pairs)
 
 
-def _pairs(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | None:
-    """Return the tokens by column, or None where the rows do not fit.
-
-    The mark tells a gap from asterisks.
-    """
-    upper, lower = reference.split(), hypothesis.split()
+def _parse_rows(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | None:
+    """Return the tokens by column, or None where the rows do not fit."""
+    upper = reference.split()
+    lower = hypothesis.split()
     if len(upper) != len(lower):
         return None
     pairs: list[Pair] = []
-    place = (
-        0  # the column's first cell in a terminal: marks are ASCII, so also their index
-    )
+    # A column's first cell in a terminal; in the row of marks, which is ASCII, it is
+    # also the index.
+    place = 0
     for left, right in zip(upper, lower, strict=True):
         mark = marks[place : place + 1].strip()
         place += max(measure_display_width(left), measure_display_width(right)) + 1
-        if (
-            mark not in ("", "S", "D", "I")
-            or (mark == "" and left != right)
-            or (mark == "S" and left == right)
-        ):
+        # Only the mark tells a gap from a word of asterisks.
+        if mark == "I":
+            pairs.append((None, right))
+        elif mark == "D":
+            pairs.append((left, None))
+        elif mark == ("" if left == right else "S"):
+            pairs.append((left, right))
+        else:
             return None
-        pairs.append((None if mark == "I" else left, None if mark == "D" else right))
     return tuple(pairs)

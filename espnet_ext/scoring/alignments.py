@@ -1,12 +1,13 @@
-"""A hypothesis file aligned to the reference, in rows: one for each utterance, or for
-each turn of a recording.
+"""Align a hypothesis file to the reference, in rows.
 
+There is one row for each utterance, or for each turn of a recording.
 Alignments are of whole recordings, cut at turns to be read; an inserted word is of the
 turn of the word before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import (
@@ -28,7 +29,7 @@ from espnet_ext.text.words import (
     sort_by_start,
 )
 
-# rates of plain text, and what they count
+# Rates of plain text, and what they count.
 UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}
 BY_SPEAKER = ("sawer", "cpwer", "tcpwer")
 RATES = (*UNITS, *BY_SPEAKER)
@@ -53,8 +54,9 @@ NOBODY = "nobody"  # the part for words that were given to nobody
 
 @dataclass(frozen=True)
 class Row:
-    """A stretch of the reference, which the page calls ``label``: a part of the
-    utterance or recording ``whole``.
+    """A stretch of the reference, which the page calls ``label``.
+
+    It is a part of the utterance or recording ``whole``.
 
     ``key`` is unique, ``label`` need not be: two turns may have equal times.
     ``speaker`` is "" if not known. A recording's last row, without tokens, is for words
@@ -72,22 +74,19 @@ Aligned = dict[Key, tuple[Pair, ...]]  # by key of a row
 
 
 def make_reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
-    """Make the rows of a reference, in the order of utterances, or of recordings and
-    time.
+    """Make the rows of a reference: its utterances, or turns by recording and time.
 
     Raises InputError: nothing in it, or a rate that needs speakers where there are
     none.
     """
-    by_speaker, split = measure.rate in BY_SPEAKER, _splitter(measure)
-    said = (
-        normalise_turns(reference, measure.normaliser)
-        if by_speaker
-        else reference.segments
-    )
-    rows = [
-        Row((key, None), key, key, "", tuple(split(text)))
-        for key, text in reference.texts.items()
-    ]
+    by_speaker = measure.rate in BY_SPEAKER
+    split = _make_splitter(measure)
+    said: Sequence[Segment] = reference.segments
+    if by_speaker:
+        said = normalise_turns(reference, measure.normaliser)
+    rows = []
+    for key, text in reference.texts.items():
+        rows.append(Row((key, None), key, key, "", tuple(split(text))))
     for recording, turns in group_by_recording(sort_by_start(said)).items():
         spoken = False
         for number, turn in enumerate(turns, start=1):
@@ -112,11 +111,9 @@ def make_reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
     return rows
 
 
-def _splitter(measure: Measure) -> Callable[[str], list[str]]:
-    """Return what normalises a text and splits it into tokens.
-
-    The turns of speakers are normalised before.
-    """
+def _make_splitter(measure: Measure) -> Callable[[str], list[str]]:
+    """Return what normalises a text and splits it into tokens."""
+    # The turns of speakers are normalised before (normalise_turns).
     if measure.rate in BY_SPEAKER:
         return str.split
     if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:
@@ -134,103 +131,103 @@ def align_to(
     hypothesis: Transcripts,
     measure: Measure,
 ) -> Aligned:
-    """Align one hypothesis file to the rows of the reference: tokens by row, together
-    all tokens of both files.
+    """Align one hypothesis file to the rows of the reference.
 
-    Raises InputError: ids that are only in one of the files, or what the readers
-    refuse.
+    The tokens of all rows together are all tokens of both files. Raises InputError: ids
+    that are only in one of the files, or what the readers refuse.
     """
     wholes: dict[str, list[Row]] = {}
     for row in rows:
         wholes.setdefault(row.whole, []).append(row)
     if measure.rate in BY_SPEAKER:
-        return _by_speaker(reference, wholes, hypothesis, measure)
-    split, texts = _splitter(measure), hypothesis.plain
+        return _align_speakers(reference, wholes, hypothesis, measure)
+    split = _make_splitter(measure)
+    texts = hypothesis.plain
     what = "utterance" if reference.of_utterances else "recording"
     check_ids(wholes, texts, (str(reference.path), str(hypothesis.path)), what)
     found: Aligned = {}
     for whole, own in wholes.items():
-        spoken, heard = (
-            [token for row in own for token in row.tokens],
-            split(texts[whole]),
-        )
-        found |= _cut(own, align(spoken, heard))
+        spoken = [token for row in own for token in row.tokens]
+        heard = split(texts[whole])
+        found |= _cut_at_rows(own, align(spoken, heard))
     return found
 
 
-def _by_speaker(
+def _align_speakers(
     reference: Transcripts,
     wholes: Mapping[str, Sequence[Row]],
     hypothesis: Transcripts,
     measure: Measure,
 ) -> Aligned:
+    """Align what each speaker of the reference says with what was given to them."""
     real = normalise_turns(reference, measure.normaliser)
     heard = normalise_turns(hypothesis, measure.normaliser)
-    spoken, recognised = (
-        group_by_recording(sort_by_start(real)),
-        group_by_recording(sort_by_start(heard)),
-    )
-    check_ids(
-        spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording"
-    )
-    for path, turns in (
-        ((reference.path, real), (hypothesis.path, heard))
-        if measure.rate == "tcpwer"
-        else ()
-    ):
-        if timeless := next(
-            (turn for turn in turns if turn.words and not turn.has_span), None
-        ):
-            raise InputError(
-                f"{path}: words of {timeless.recording} have no times, which "
-                "tcpWER needs: use cpwer"
-            )
+    spoken = group_by_recording(sort_by_start(real))
+    recognised = group_by_recording(sort_by_start(heard))
+    names = (str(reference.path), str(hypothesis.path))
+    check_ids(spoken, recognised, names, "recording")
+    if measure.rate == "tcpwer":
+        _require_times(reference.path, real)
+        _require_times(hypothesis.path, heard)
     found: Aligned = {}
     for whole, rows in wholes.items():
+        # A turn of which the normaliser leaves no word is in no alignment.
         found |= {row.key: () for row in rows}
         nobody: list[Pair] = []
-        for (speaker, _), aligned in _speaker_pairs(
-            spoken[whole], recognised[whole], measure
-        ).items():
-            if own := [row for row in rows if row.speaker == speaker and row.tokens]:
-                found |= _cut(own, aligned)
+        pairs = _pair_speakers(spoken[whole], recognised[whole], measure)
+        for (speaker, _), aligned in pairs.items():
+            own = [row for row in rows if row.speaker == speaker and row.tokens]
+            if own:
+                found |= _cut_at_rows(own, aligned)
             else:
                 nobody += aligned
         found[whole, NOBODY] = tuple(nobody)
     return found
 
 
-def _speaker_pairs(
+def _require_times(path: Path, turns: Sequence[Segment]) -> None:
+    """Raise InputError if a turn with words has no times."""
+    for turn in turns:
+        if turn.words and not turn.has_span:
+            raise InputError(
+                f"{path}: words of {turn.recording} have no times, which "
+                "tcpWER needs: use cpwer"
+            )
+
+
+def _pair_speakers(
     spoken: Sequence[Segment], recognised: Sequence[Segment], measure: Measure
 ) -> Pairs:
+    """Align the words of one recording, by the speakers that the rate compares."""
     if measure.rate == "tcpwer":
         return align_tcp(
             group_turns_by_speaker(spoken),
             group_turns_by_speaker(recognised),
             measure.collar,
         )
-    real, heard = (
-        next(iter(join_words_by_speaker(turns).values()))
-        for turns in (spoken, recognised)
-    )
+    # Turns of one recording: there is one key.
+    [real] = join_words_by_speaker(spoken).values()
+    [heard] = join_words_by_speaker(recognised).values()
     if measure.rate == "cpwer":
         return align_cp(real, heard)
-    names = dict.fromkeys([*real, *heard])
-    return {
-        (name if name in real else None, name): align(
-            real.get(name, ()), heard.get(name, ())
-        )
-        for name in names
-    }
+    # SA-WER compares speakers of the same name, whoever is missing on either side.
+    pairs: Pairs = {}
+    for name in dict.fromkeys([*real, *heard]):
+        speaker = name if name in real else None
+        pairs[speaker, name] = align(real.get(name, ()), heard.get(name, ()))
+    return pairs
 
 
-def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
+def _cut_at_rows(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
     """Cut an alignment at the rows of the reference."""
     parts: list[list[Pair]] = [[] for _ in rows]
-    left = iter([number for number, row in enumerate(rows) for _ in row.tokens])
-    number = next((number for number, row in enumerate(rows) if row.tokens), 0)
+    # The row of each token of the reference, which come in the order of the alignment.
+    numbers = [number for number, row in enumerate(rows) for _ in row.tokens]
+    remaining = iter(numbers)
+    # Words inserted before the first token are of the row of that token.
+    number = numbers[0] if numbers else 0
     for pair in pairs:
         if pair[0] is not None:
-            number = next(left)
+            number = next(remaining)
         parts[number].append(pair)
     return {row.key: tuple(part) for row, part in zip(rows, parts, strict=True)}

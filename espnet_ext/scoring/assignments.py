@@ -6,7 +6,7 @@ same time (von Neumann et al., "MeetEval", 2023). MeetEval aligns; the assignmen
 found here, as MeetEval refuses more than 20 speakers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,73 +24,74 @@ from espnet_ext.text.words import Segment
 COLLAR = 5.0  # seconds, as in the CHiME-7 and -8 challenges
 
 Said = Mapping[str, tuple[str, ...]]  # speaker -> words
-# aligned words by speakers of reference and hypothesis
-Pairs = dict[tuple[str | None, str | None], list[Pair]]
+# Speakers of reference and hypothesis; None where one has no counterpart.
+Speakers = tuple[str | None, str | None]
+Pairs = dict[Speakers, list[Pair]]  # aligned words
 
 
-def assign[Stream](
+def assign_speakers[Stream](
     real: Mapping[str, Stream],
     heard: Mapping[str, Stream],
     nothing: Stream,
-    errors: Callable[[Stream, Stream], int],
-) -> list[tuple[str | None, str | None]]:
+    count: Callable[[Stream, Stream], int],
+) -> dict[Speakers, tuple[Stream, Stream]]:
     """Find the one-to-one assignment of speakers with the fewest errors.
 
-    ``nothing`` is what nobody says.
+    ``count`` counts the errors of two streams, ``nothing`` is what nobody says.
+    Returned is what each two speakers say.
 
     >>> said = {"a": ["one"], "b": ["two"]}
     >>> def count(one, other):
     ...     return 0 if one == other else len(one) + len(other)
-    >>> assign(said, {"x": ["two"]}, [], count)
-    [('a', None), ('b', 'x')]
+    >>> assign_speakers(said, {"x": ["two"]}, [], count)
+    {('a', None): (['one'], []), ('b', 'x'): (['two'], ['two'])}
     """
     from scipy.optimize import linear_sum_assignment
 
+    # As many rows as columns, so that each speaker is in the assignment: who has no
+    # counterpart is paired with nobody, and all their words are errors. The name ""
+    # is a speaker, too: of words of whom the file does not say who spoke.
     size = max(len(real), len(heard))
-    rows = [*real, *[None] * (size - len(real))]
-    columns = [*heard, *[None] * (size - len(heard))]
-    costs = np.array(
-        [
-            [
-                errors(
-                    nothing if a is None else real[a],
-                    nothing if b is None else heard[b],
-                )
-                for b in columns
-            ]
-            for a in rows
-        ]
-    ).reshape(size, size)
-    return [
-        (rows[place], columns[other])
-        for place, other in zip(*linear_sum_assignment(costs), strict=True)
-    ]
+    rows: list[tuple[str | None, Stream]] = [*real.items()]
+    rows += [(None, nothing)] * (size - len(real))
+    columns: list[tuple[str | None, Stream]] = [*heard.items()]
+    columns += [(None, nothing)] * (size - len(heard))
+    costs = np.zeros((size, size), dtype=np.int64)
+    for place, (_, one) in enumerate(rows):
+        costs[place] = [count(one, other) for _, other in columns]
+    assigned: dict[Speakers, tuple[Stream, Stream]] = {}
+    for row, column in zip(*linear_sum_assignment(costs), strict=True):
+        speaker, one = rows[row]
+        counterpart, other = columns[column]
+        assigned[speaker, counterpart] = (one, other)
+    return assigned
 
 
-def _cp_assigned(real: Said, heard: Said) -> Iterator[tuple]:
-    """Yield the speakers of the assignment of cpWER, and their words."""
-    for a, b in assign(
+def _assign_by_words(real: Said, heard: Said) -> dict[Speakers, tuple]:
+    """Find the assignment of cpWER, and the words of each two speakers."""
+    return assign_speakers(
         real, heard, (), lambda one, other: count_errors(one, other).errors
-    ):
-        yield (a, b), (real.get(a or "", ()), heard.get(b or "", ()))
+    )
 
 
 def count_cp_errors(real: Said, heard: Said) -> ErrorRate:
-    """Count the errors of one recording under the assignment of cpWER, in little
-    memory.
+    """Count the errors of one recording under the assignment of cpWER.
+
+    It needs less memory than to align and count.
     """
-    return sum(
-        (count_errors(*words) for _, words in _cp_assigned(real, heard)), start=ZERO
-    )
+    assigned = _assign_by_words(real, heard)
+    counts = (count_errors(one, other) for one, other in assigned.values())
+    return sum(counts, start=ZERO)
 
 
 def align_cp(real: Said, heard: Said) -> Pairs:
     """Align one recording under the assignment of cpWER."""
-    return {speakers: align(*words) for speakers, words in _cp_assigned(real, heard)}
+    assigned = _assign_by_words(real, heard)
+    return {names: align(one, other) for names, (one, other) in assigned.items()}
 
 
 def group_turns_by_speaker(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
-    """Return the turns with words of each speaker of one recording."""
+    """Group the turns with words of one recording by speaker."""
     found: dict[str, list[Segment]] = {}
     for turn in turns:
         if turn.words:
@@ -113,37 +114,39 @@ def align_tcp(
     >>> align_tcp(said, {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]})
     {('a', 'b'): [('ONE', None), (None, 'ONE')]}
     """
-    assignment = assign(
-        real,
-        heard,
-        [],
-        lambda one, other: count_pairs(_timed_pairs(one, other, collar)).errors,
-    )
+
+    def count_timed_errors(one: Sequence[Segment], other: Sequence[Segment]) -> int:
+        return count_pairs(_align_turns(one, other, collar)).errors
+
+    assigned = assign_speakers(real, heard, [], count_timed_errors)
     return {
-        (a, b): _timed_pairs(real.get(a or "", []), heard.get(b or "", []), collar)
-        for a, b in assignment
+        names: _align_turns(one, other, collar)
+        for names, (one, other) in assigned.items()
     }
 
 
-def _timed_pairs(
+def _align_turns(
     real: Sequence[Segment], heard: Sequence[Segment], collar: float
 ) -> list[Pair]:
+    """Align the turns of two speakers, words that match within the collar."""
+    # Nobody to compare with: all words are errors, whatever their times are.
     if not real or not heard:
         deleted: list[Pair] = [(word, None) for turn in real for word in turn.words]
         return deleted + [(None, word) for turn in heard for word in turn.words]
-    from meeteval.io.seglst import SegLST
     from meeteval.wer.wer.time_constrained import align as align_with_times
 
-    def segments(turns: Sequence[Segment]) -> Any:
-        spans = ((turn.text, *turn.span) for turn in turns)
-        return SegLST(
-            [
-                {"words": text, "start_time": start, "end_time": end}
-                for text, start, end in spans
-            ]
-        )
-
     aligned = align_with_times(
-        segments(real), segments(heard), collar=collar, style="seglst"
+        _make_seglst(real), _make_seglst(heard), collar=collar, style="seglst"
     )
     return [(a and a["words"], b and b["words"]) for a, b in aligned]
+
+
+def _make_seglst(turns: Sequence[Segment]) -> Any:
+    """Return turns as MeetEval has them, which estimates the times of their words."""
+    from meeteval.io.seglst import SegLST
+
+    segments = []
+    for turn in turns:
+        start, end = turn.span
+        segments.append({"words": turn.text, "start_time": start, "end_time": end})
+    return SegLST(segments)

@@ -1,9 +1,10 @@
-"""A comparison as text, for the terminal and the page.
+"""Write a comparison as text, for the terminal and the page.
 
 ``result`` is the content of ``compare.json``.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from tabulate import tabulate
@@ -28,23 +29,23 @@ NAMES = {
 
 def format_comparison(result: Mapping[str, Any]) -> str:
     """Write everything about a comparison for the terminal."""
-    tables = (
-        tabulate(rows[1:], rows[0], tablefmt="simple", disable_numparse=True)
-        for rows in (list_system_rows(result), list_pair_rows(result))
-    )
-    covered = [
-        describe_coverage(result),
-        *(f"warning: {warning}" for warning in result["warnings"]),
-    ]
-    return "\n\n".join([write_heading(result), *tables, "\n".join(covered)])
+    blocks = [write_heading(result)]
+    for header, *rows in (list_system_rows(result), list_pair_rows(result)):
+        # Numbers are written out before: tabulate would cut their zeros.
+        table = tabulate(rows, header, tablefmt="simple", disable_numparse=True)
+        blocks.append(table)
+    notes = [describe_coverage(result)]
+    notes += [f"warning: {warning}" for warning in result["warnings"]]
+    blocks.append("\n".join(notes))
+    return "\n\n".join(blocks)
 
 
 def write_heading(result: Mapping[str, Any]) -> str:
     """Say what was compared on what, in one line."""
     reference = result["reference"]
-    normaliser = (
-        "" if result["normaliser"] == "none" else f", normaliser {result['normaliser']}"
-    )
+    normaliser = ""
+    if result["normaliser"] != "none":
+        normaliser = f", normaliser {result['normaliser']}"
     collar = f", collar {result['collar']:g} s" if result["collar"] else ""
     number = len(result["unit"]["names"])
     return (
@@ -56,33 +57,23 @@ def write_heading(result: Mapping[str, Any]) -> str:
 
 
 def list_system_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Lay out the systems with their rates (± their standard deviation between seeds)
-    and errors below the headings.
+    """Lay out the systems with their rates and errors, below the headings.
+
+    A rate has its standard deviation over seeds after ±; errors are means over seeds.
     """
-    rows = [
-        [
-            "system",
-            f"{NAMES[result['rate']]} %",
-            "95% interval",
-            "seeds",
-            "sub",
-            "del",
-            "ins",
-        ]
-    ]
+    rate = f"{NAMES[result['rate']]} %"
+    rows = [["system", rate, "95% interval", "seeds", "sub", "del", "ins"]]
     for system in result["systems"]:
-        means = (
-            sum(counts[kind] for counts in system["counts"]) / len(system["counts"])
-            for kind in ("substitutions", "deletions", "insertions")
-        )
-        value, interval = (
+        row = [
+            system["name"],
             format_value(system["value"], system["spread"]),
             format_interval(system["ci95"]),
-        )
-        numbers = (f"{mean:.1f}".removesuffix(".0") for mean in means)
-        rows.append(
-            [system["name"], value, interval, str(len(system["values"])), *numbers]
-        )
+            str(len(system["values"])),
+        ]
+        for kind in ("substitutions", "deletions", "insertions"):
+            mean = fmean(counts[kind] for counts in system["counts"])
+            row.append(f"{mean:.1f}".removesuffix(".0"))
+        rows.append(row)
     return rows
 
 
@@ -95,35 +86,34 @@ def list_pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
         verdict = f"{pair['better']} is better" if pair["better"] else "open"
         if pair["p_value"] is None:
             verdict = f"no test: {format_count(pair['units'], pair['unit'])}"
-        interval = format_interval(pair["ci95"], "+") or NOTHING
-        p_values = [format_p(pair["p_value"]), format_p(pair["p_corrected"])]
-        names = f"{pair['a']} - {pair['b']}"
-        rows.append(
-            [
-                names,
-                f"{pair['difference']:+.2f}",
-                interval,
-                str(pair["seeds"]),
-                *p_values,
-                verdict,
-            ]
-        )
+        row = [
+            f"{pair['a']} - {pair['b']}",
+            f"{pair['difference']:+.2f}",
+            format_interval(pair["ci95"], "+") or NOTHING,
+            str(pair["seeds"]),
+            format_p(pair["p_value"]),
+            format_p(pair["p_corrected"]),
+            verdict,
+        ]
+        rows.append(row)
     return rows
 
 
 def describe_coverage(result: Mapping[str, Any]) -> str:
     """Say what the verdicts are about, and what they are not."""
-    unit, pairs = result["unit"]["kind"], result["pairs"]
-    trained = list(dict.fromkeys(name for pair in pairs for name in pair["trainings"]))
-    fixed = [
-        system["name"] for system in result["systems"] if system["name"] not in trained
-    ]
-    too = f", and other trainings of {_listed(trained)}" if trained else ""
+    unit = result["unit"]["kind"]
+    pairs = result["pairs"]
+    trained: list[str] = []  # whose other trainings a test covers
+    for pair in pairs:
+        trained += [name for name in pair["trainings"] if name not in trained]
+    names = [system["name"] for system in result["systems"]]
+    fixed = [name for name in names if name not in trained]
+    too = f", and other trainings of {_join_names(trained)}" if trained else ""
     sentences = [f"The test covers other {unit}s{too}."]
     if fixed:
         needed = "other trainings need three seeds a system"
         sentences.append(
-            f"Of {_listed(fixed)} it takes the outputs as given: {needed}."
+            f"Of {_join_names(fixed)} it takes the outputs as given: {needed}."
         )
     if any(pair["exact"] for pair in pairs):
         least = min(pair["least_p"] for pair in pairs)
@@ -135,9 +125,10 @@ def describe_coverage(result: Mapping[str, Any]) -> str:
         sentences.append(
             "Utterances that share a speaker are not independent: give --utt2spk."
         )
-
     return " ".join(sentences)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+def _join_names(names: Sequence[str]) -> str:
+    """Join names as in a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,9 +1,9 @@
-"""Errors of a hypothesis against its reference, which add up over utterances and
-speakers, and intervals of their rate.
+"""Count errors of a hypothesis against its reference, and estimate their interval.
 
-Intervals are those of Bisani and Ney, "Bootstrap estimates for confidence intervals in
-ASR performance evaluation", ICASSP 2004. With a handful of utterances, or with
-utterances that share speakers, they are too narrow.
+Counts add up over utterances and speakers. Intervals are those of Bisani and Ney,
+"Bootstrap estimates for confidence intervals in ASR performance evaluation", ICASSP
+2004. With a handful of utterances, or with utterances that share speakers, they are too
+narrow.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ import kaldialign
 
 from espnet_ext.errors import InputError
 
-# a token of the reference and of the hypothesis; None: a gap
+# A token of the reference and of the hypothesis; None: a gap.
 Pair = tuple[str | None, str | None]
 # kaldialign holds 4 bytes a cell of its table; this many are 1.6 GB and 4 seconds
 # (20,000 x 20,000 words).
@@ -44,12 +44,7 @@ class ErrorRate:
     insertions: int
 
     def __post_init__(self) -> None:
-        if (
-            self.correct < 0
-            or self.substitutions < 0
-            or self.deletions < 0
-            or self.insertions < 0
-        ):
+        if min(self.counts) < 0:
             raise ValueError(f"a count of errors cannot be negative: {self}")
 
     def __add__(self, other: "ErrorRate") -> "ErrorRate":
@@ -90,8 +85,7 @@ ZERO = ErrorRate(0, 0, 0, 0)
 
 
 def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRate:
-    """Count correct, substituted, deleted and inserted words in the alignment with the
-    fewest errors.
+    """Count the errors in the alignment that has the fewest, and the correct words.
 
     The number of errors is the Levenshtein distance, so every tool agrees on it.
     Several alignments may have that number: "a b" against "b a" is two substitutions,
@@ -109,11 +103,14 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
     ErrorRate(correct=1, substitutions=0, deletions=1, insertions=1)
     """
     _refuse_plain_text(reference, hypothesis)
-    reference, hypothesis = list(reference), list(hypothesis)
+    reference = list(reference)
+    hypothesis = list(hypothesis)
+    # Most utterances of a good system are: no table need be filled.
     if reference == hypothesis:
         return ErrorRate(len(reference), 0, 0, 0)
     if len(reference) * len(hypothesis) > MAX_CELLS:
         return count_pairs(_align_long(reference, hypothesis))
+    # In memory that grows with the length; an alignment takes its square.
     counts = kaldialign.edit_distance(reference, hypothesis)
     return ErrorRate(
         correct=len(reference) - counts["sub"] - counts["del"],
@@ -130,7 +127,8 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     [('the', 'the'), ('cat', 'hat'), ('sat', 'sat'), (None, 'down')]
     """
     _refuse_plain_text(reference, hypothesis)
-    reference, hypothesis = list(reference), list(hypothesis)
+    reference = list(reference)
+    hypothesis = list(hypothesis)
     if reference == hypothesis:
         return list(zip(reference, hypothesis, strict=True))
     if len(reference) * len(hypothesis) > MAX_CELLS:
@@ -159,24 +157,27 @@ def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pai
 
 
 def count_pairs(pairs: Iterable[Pair]) -> ErrorRate:
-    """Count what :func:`align` gave, or any part of it: the counts of parts add up to
-    those of the whole.
+    """Count what :func:`align` gave, or any part of it.
+
+    The counts of parts add up to those of the whole.
     """
-    kinds = Counter(map(mark, pairs))
-    return ErrorRate(*(kinds[each] for each in "CSDI"))
+    kinds = Counter(map(mark_pair, pairs))
+    return ErrorRate(kinds["C"], kinds["S"], kinds["D"], kinds["I"])
 
 
-def mark(pair: Pair) -> str:
+def mark_pair(pair: Pair) -> str:
     """Return C, S, D or I for a column of an alignment.
 
     >>> pairs = [("the", "the"), ("cat", "hat"), ("down", None), (None, "sat")]
-    >>> "".join(map(mark, pairs))
+    >>> "".join(map(mark_pair, pairs))
     'CSDI'
     """
     left, right = pair
-    return (
-        "I" if left is None else "D" if right is None else "C" if left == right else "S"
-    )
+    if left is None:
+        return "I"
+    if right is None:
+        return "D"
+    return "C" if left == right else "S"
 
 
 def bootstrap_interval(
@@ -184,32 +185,32 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Estimate the interval of an error rate by drawing utterances.
 
-    Its ends are fractions. The same seed gives the same interval. Utterances with equal
-    counts are interchangeable, so a draw needs only how often each *kind* of utterance
-    occurs: a multinomial. That is exact, and cheap for large test sets too (281,241
-    utterances are of a few hundred kinds). A draw of utterances that all have none of
-    the tokens that are counted (such as English words) has no rate, and is left out.
-    Raises ValueError: no utterance, or none with a reference.
+    Its ends are fractions. The same seed gives the same interval. A draw of utterances
+    that all have none of the tokens that are counted (such as English words) has no
+    rate, and is left out. Raises ValueError: no utterance, or none with a reference.
     """
     if not any(each.reference_length for each in counts):
         raise ValueError("there is no utterance with a reference to draw")
     import numpy as np
 
-    drawn = Counter((each.errors, each.reference_length) for each in counts)
-    kinds, shares = np.array(list(drawn)), np.array(list(drawn.values())) / len(counts)
+    # Utterances with equal counts are interchangeable, so a draw needs only how often
+    # each kind of utterance occurs: a multinomial. That is exact, and cheap for large
+    # test sets, too: 281,241 utterances are of a few hundred kinds.
+    numbers = Counter((each.errors, each.reference_length) for each in counts)
+    kinds = np.array(list(numbers))
+    shares = np.array(list(numbers.values())) / len(counts)
     generator = np.random.default_rng(seed)
     chunk = max(1, _CHUNK_CELLS // len(kinds))
-    sums = np.concatenate(
-        [
-            generator.multinomial(
-                len(counts), shares, size=min(chunk, replicas - start)
-            )
-            @ kinds
-            for start in range(0, replicas, chunk)
-        ]
-    )
+    parts = []
+    for start in range(0, replicas, chunk):
+        size = min(chunk, replicas - start)
+        draws = generator.multinomial(len(counts), shares, size=size)
+        parts.append(draws @ kinds)
+    sums = np.concatenate(parts)  # (replicas, 2): errors, and words of the reference
     sums = sums[sums[:, 1] > 0]
-    low, high = np.quantile(sums[:, 0] / sums[:, 1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    # The percentiles of the replicas, as Bisani and Ney take them.
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], ends)
     return float(low), float(high)
 
 

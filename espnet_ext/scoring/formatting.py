@@ -1,4 +1,4 @@
-"""Numbers as text, the same in tables, comparisons and pages."""
+"""Write numbers as text, the same in tables, comparisons and pages."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,9 @@ def format_value(value: float | None, spread: float | None = None) -> str:
     >>> format_value(6.1, 0.2), format_value(None)
     ('6.10 ± 0.20', '-')
     """
-    return (
-        NOTHING
-        if value is None
-        else f"{value:.2f}" + ("" if spread is None else f" ± {spread:.2f}")
-    )
+    if value is None:
+        return NOTHING
+    return f"{value:.2f}" if spread is None else f"{value:.2f} ± {spread:.2f}"
 
 
 def format_interval(
@@ -30,11 +28,10 @@ def format_interval(
     >>> format_interval((-0.1, 3.1), sign="+")
     '[-0.10, +3.10]'
     """
-    return (
-        ""
-        if ends is None
-        else f"[{ends[0]:{sign}.{digits}f}, {ends[1]:{sign}.{digits}f}]"
-    )
+    if ends is None:
+        return ""
+    low, high = (f"{end:{sign}.{digits}f}" for end in ends)
+    return f"[{low}, {high}]"
 
 
 def format_p(p_value: float | None) -> str:

@@ -1,5 +1,6 @@
-"""Mixed error rate of Mandarin-English speech: Han characters and English words counted
-together, and by language.
+"""Count mixed errors of Mandarin-English speech: Han characters and English words.
+
+They are counted together, and by language.
 
 P1, section 4.2: "We count word error for English and character error for Chinese." One
 alignment of both languages gives all three numbers of its tables: a substitution or
@@ -37,18 +38,16 @@ from espnet_ext.text.mixed_text import has_han, split_mixed_text
 LANGUAGES = {"CH": True, "EN": False}  # as in P1's tables; whether its tokens are Han
 FILTERED = "-filtered"
 NEAR, ELSEWHERE = "near-switch", "elsewhere"
-WITHIN = (
-    1  # tokens on each side of a switch point that are near it; ``score.json`` names it
-)
+# Tokens on each side of a switch point that are near it; ``score.json`` names it.
+WITHIN = 1
 
 
 def split_at_switches(
     pairs: Sequence[Pair], language: Callable[[str], Any]
 ) -> tuple[list[Pair], list[Pair]]:
-    """Split aligned pairs of reference and hypothesis (None: a gap) into those near a
-    switch point and the others.
+    """Split aligned pairs (None: a gap) into those near a switch point and the others.
 
-    ``language`` gives a token's language.
+    ``language`` gives a token's language; a pair is of reference and hypothesis.
 
     >>> pairs = [("我", "我"), ("想", "想"), (None, "要")]
     >>> pairs += [("go", "够"), ("home", "home")]
@@ -60,9 +59,12 @@ def split_at_switches(
     rest: list[Pair] = []
     place = 0  # of the next token of the reference
     for pair in pairs:
+        # An insertion is near a switch that lies between the tokens around it.
         is_token = pair[0] is not None
         around = languages[max(0, place - WITHIN) : place + WITHIN + is_token]
-        (near if len(set(around)) > 1 else rest).append(pair)
+        switches = len(set(around)) > 1
+        own = near if switches else rest
+        own.append(pair)
         place += is_token
     return near, rest
 
@@ -75,36 +77,30 @@ def count_switches(
     >>> count_switches([["我", "go", "吧"], ["go"]], str.isascii)
     {'switch_points': 2, 'utterances_with_switch': 1}
     """
-    counts = [
-        sum(a != b for a, b in pairwise(language(token) for token in tokens))
-        for tokens in references
-    ]
-    return {
-        "switch_points": sum(counts),
-        "utterances_with_switch": sum(count > 0 for count in counts),
-    }
+    points = 0
+    utterances = 0
+    for tokens in references:
+        languages = [language(token) for token in tokens]
+        own = sum(before != after for before, after in pairwise(languages))
+        points += own
+        utterances += own > 0
+    return {"switch_points": points, "utterances_with_switch": utterances}
 
 
 def count_filtered_errors(
     reference: Sequence[str], hypothesis: Sequence[str]
 ) -> dict[str, ErrorRate]:
-    """Count errors by the other habit: of the tokens of each language alone, aligned
-    without the rest.
-    """
-    return {
-        name + FILTERED: count_errors(
-            *(
-                [token for token in side if has_han(token) == han]
-                for side in (reference, hypothesis)
-            )
-        )
-        for name, han in LANGUAGES.items()
-    }
+    """Count errors by the other habit: each language is aligned without the other."""
+    counts: dict[str, ErrorRate] = {}
+    for name, han in LANGUAGES.items():
+        real = [token for token in reference if has_han(token) == han]
+        heard = [token for token in hypothesis if has_han(token) == han]
+        counts[name + FILTERED] = count_errors(real, heard)
+    return counts
 
 
 def count_by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
-    """Count aligned pairs by the language of the reference token or of the inserted
-    token.
+    """Count aligned pairs by the language of the reference's or the inserted token.
 
     >>> counts = count_by_language([("我", "我"), ("go", "够"), (None, "吧")])
     >>> counts["CH"].counts, counts["EN"].counts
@@ -123,10 +119,10 @@ def score_mixed_texts(
     utt2spk: Mapping[str, str] | None = None,
     names: tuple[str, str, str] = NAMES,
 ) -> Score:
-    """Score mixed transcripts as :func:`espnet_ext.scoring.score.score_texts`: the
-    mixed error rate, and its ``parts``.
+    """Score mixed transcripts: the mixed error rate, and its ``parts``.
 
-    The parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other
+    Arguments and errors are those of :func:`espnet_ext.scoring.score.score_texts`. The
+    parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other
     habit, see above); ``near-switch`` and ``elsewhere``; and these two by language,
     since near a switch there is more English.
 
@@ -141,24 +137,21 @@ def score_mixed_texts(
     )
     parts: dict[str, dict[str, ErrorRate]] = {}
     for key in whole.utterances:
-        for name, counts in _parts(
-            split_mixed_text(reference[key]), split_mixed_text(hypothesis[key])
-        ).items():
+        real = split_mixed_text(reference[key])
+        heard = split_mixed_text(hypothesis[key])
+        for name, counts in _count_parts(real, heard).items():
             parts.setdefault(name, {})[key] = counts
-    return replace(
-        whole, parts={name: whole.with_counts(counts) for name, counts in parts.items()}
-    )
+    scores = {name: whole.replace_counts(counts) for name, counts in parts.items()}
+    return replace(whole, parts=scores)
 
 
-def _parts(reference: list[str], hypothesis: list[str]) -> dict[str, ErrorRate]:
+def _count_parts(reference: list[str], hypothesis: list[str]) -> dict[str, ErrorRate]:
+    """Count the errors of each part of an utterance, by the part's name."""
     pairs = align(reference, hypothesis)
     parts = count_by_language(pairs) | count_filtered_errors(reference, hypothesis)
-    for name, some in zip(
-        (NEAR, ELSEWHERE), split_at_switches(pairs, has_han), strict=True
-    ):
+    near, rest = split_at_switches(pairs, has_han)
+    for name, some in ((NEAR, near), (ELSEWHERE, rest)):
         parts[name] = count_pairs(some)
-        parts |= {
-            f"{name}-{language}": each
-            for language, each in count_by_language(some).items()
-        }
+        for language, counts in count_by_language(some).items():
+            parts[f"{name}-{language}"] = counts
     return parts

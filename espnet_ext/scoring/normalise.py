@@ -1,4 +1,4 @@
-"""Text normalisers for references and hypotheses, by the name that the results give."""
+"""Find text normalisers for references and hypotheses by their names in results."""
 
 from collections.abc import Callable
 
@@ -32,9 +32,8 @@ def find_normaliser(name: str) -> tuple[Callable[[str], str], str]:
     if name in (LIBRISPEECH, MANDARIN_ENGLISH):
         from espnet_ext.text import rules
 
-        return (
-            rules.LIBRISPEECH if name == LIBRISPEECH else rules.MANDARIN_ENGLISH
-        ), name
+        own = {LIBRISPEECH: rules.LIBRISPEECH, MANDARIN_ENGLISH: rules.MANDARIN_ENGLISH}
+        return own[name], name
     if name != WHISPER_ENGLISH:
         raise InputError(
             f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}"
@@ -48,7 +47,6 @@ def find_normaliser(name: str) -> tuple[Callable[[str], str], str]:
             f"{name} needs the package whisper-normalizer: pip install "
             "whisper-normalizer"
         ) from error
-    return (
-        EnglishTextNormalizer(),
-        f"{name} (whisper-normalizer {version('whisper-normalizer')})",
-    )
+    # Its rules may change with its releases, and with them the rate.
+    release = version("whisper-normalizer")
+    return EnglishTextNormalizer(), f"{name} (whisper-normalizer {release})"

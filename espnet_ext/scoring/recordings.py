@@ -1,4 +1,4 @@
-"""The one loader of all score commands: files read and made ready to be scored.
+"""Read files and make them ready to be scored, for all score commands.
 
 What it knows, all rates know: channels of a call, stretches that are not scored,
 recordings without a word, overlapped speech.
@@ -148,16 +148,17 @@ def split_channels(files: Sequence[Transcripts]) -> list[Transcripts] | None:
     if any(each.of_utterances for each in files):
         return None
 
-    def split(turns: Sequence[Segment]) -> tuple[Segment, ...]:
-        return tuple(
-            replace(turn, recording=f"{turn.recording}/{turn.channel}")
-            for turn in turns
-        )
+    split = []
+    for each in files:
+        segments = tuple(map(_name_channel, each.segments))
+        ignored = tuple(map(_name_channel, each.ignored))
+        split.append(replace(each, segments=segments, ignored=ignored))
+    return split
 
-    return [
-        replace(each, segments=split(each.segments), ignored=split(each.ignored))
-        for each in files
-    ]
+
+def _name_channel(turn: Segment) -> Segment:
+    """Return a turn of the recording that its channel is taken for."""
+    return replace(turn, recording=f"{turn.recording}/{turn.channel}")
 
 
 def _has_channels(transcripts: Transcripts) -> bool:
@@ -188,7 +189,9 @@ def drop_ignored(
             continue
         words = _drop_words(turn, own)
         # A turn that loses nothing stays one, with times and confidences of its words.
-        scored += [turn] if len(words) == len(turn.words) else words
+        if len(words) == len(turn.words):
+            words = [turn]
+        scored += words
     return tuple(scored)
 
 
@@ -219,12 +222,14 @@ def _make_silent_turns(
     reference, with those that they had before channels were told apart.
     """
     known = {turn.recording for turn in turns}
-    nameless = transcripts.format in OF_WORDS or not named
-    return [
-        Segment(recording, "", ())
-        for recording, whole in recordings.items()
-        if recording not in known and (nameless or whole in named)
-    ]
+    # A line of a CTM is a word, and a file without a line names no recording.
+    may_lack_any = transcripts.format in OF_WORDS or not named
+    silent = []
+    for recording, whole in recordings.items():
+        may_lack = may_lack_any or whole in named
+        if recording not in known and may_lack:
+            silent.append(Segment(recording, "", ()))
+    return silent
 
 
 def _warn_of_silence(
@@ -276,9 +281,9 @@ def normalise_turns(transcripts: Transcripts, normaliser: str = NONE) -> list[Se
             "CTM has single words"
         )
     apply, _ = find_normaliser(normaliser)
-    return [
-        replace(
-            turn, words=tuple(apply(turn.text).split()), times=None, confidences=None
-        )
-        for turn in transcripts.segments
-    ]
+    normalised = []
+    for turn in transcripts.segments:
+        words = tuple(apply(turn.text).split())
+        # Their number may differ, so that times and confidences fit no more.
+        normalised.append(replace(turn, words=words, times=None, confidences=None))
+    return normalised

@@ -19,7 +19,8 @@ from espnet_ext.scoring.score import check_ids
 from espnet_ext.text.transcripts import OF_WORDS, STM, TRN, Transcripts
 from espnet_ext.text.words import Segment, group_by_recording
 
-# sclite's costs; with them an alignment may have more errors than the fewest.
+# sclite's costs: a substitution is dearer than a deletion or an insertion, but cheaper
+# than both. With them an alignment may have more errors than the fewest.
 SUBSTITUTION = 4
 DELETION = 3
 INSERTION = 3
@@ -77,6 +78,7 @@ def _distribute_words(
 ) -> list[list[str]]:
     """Give each word to the first segment that ends after its middle, or the last."""
     cut: list[list[str]] = [[] for _ in turns]
+    # Like a merge: it never goes back, so a long word may take the next one with it.
     place = 0
     for word in sorted(words, key=lambda word: word.start):
         middle = (word.start + word.end) / 2
@@ -104,6 +106,7 @@ def align_like_sclite(
     [('(uh)', '(uh)'), ('yes', 'yes'), ('i-', 'i-'), ('go', 'go')]
     """
     words = [_read_reference_word(word) for word in reference]
+    # kaldialign, in C++, has one price for all deletions.
     if any(word.is_optional for word in words):
         costs = _compute_costs(words, hypothesis)
         return _trace_back(words, hypothesis, costs)
@@ -136,7 +139,7 @@ def _compute_costs(
     """Compute the lowest costs of aligning the first i words with the first j heard.
 
     That is costs[i][j], (len(words) + 1, len(hypothesis) + 1): Levenshtein's table,
-    with a price of its own for the deletion of each word. kaldialign has one for all.
+    with a price of its own for the deletion of each word.
     """
     costs = [[INSERTION * count for count in range(len(hypothesis) + 1)]]
     for word in words:
@@ -187,7 +190,7 @@ def _trace_back(
 
 
 def warn_of_sclite_words(transcripts: Transcripts) -> list[str]:
-    """Return a line if a file has words that sclite reads otherwise than as written."""
+    """Warn, in a line, if a file has words that sclite reads otherwise than written."""
     if transcripts.format not in (TRN, STM, *OF_WORDS):
         return []
     texts = [*transcripts.texts.values(), *(turn.text for turn in transcripts.segments)]

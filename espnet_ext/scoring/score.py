@@ -1,5 +1,6 @@
-"""Score texts by utterance id: counts by utterance, by speaker and in total, in words,
-characters or mixed tokens.
+"""Score texts by utterance id: by utterance, by speaker and in total.
+
+Counted are words, characters or mixed tokens.
 """
 
 import re
@@ -20,8 +21,7 @@ from espnet_ext.scoring.error_rate import (
 
 Aligner = Callable[[Sequence[str], Sequence[str]], list[Pair]]
 UNITS = ("word", "char", "mixed")
-# share of the errors that are only case or punctuation, from which on it is worth a
-# warning
+# Share of errors that are only case or punctuation, from which on a warning is due.
 MUCH_WRITING = 0.2
 WHOLE = "All"  # the name of the whole if a score has parts, as in P1's tables
 SPELT_OTHERWISE = (
@@ -36,17 +36,17 @@ class Score:
     """The score of one test set."""
 
     unit: str  # word, char or mixed
-    # texts by utterance id, in this order; none if speakers' were compared
+    # Texts by utterance id, in this order; none if speakers' were compared.
     reference: Mapping[str, str]
     hypothesis: Mapping[str, str]
     utterances: Mapping[str, ErrorRate]  # counts by utterance id, in the same order
-    # sorted; empty without utt2spk
+    # Sorted; empty without utt2spk.
     speakers: Mapping[str, ErrorRate] = field(default_factory=dict)
-    # by utterance; empty likewise
+    # By utterance; empty likewise.
     speaker_of: Mapping[str, str] = field(default_factory=dict)
-    # by recording; empty if each is its own session
+    # By recording; empty if each is its own session.
     session_of: Mapping[str, str] = field(default_factory=dict)
-    # counts of some tokens only, or of none
+    # Counts of some tokens only, or of none.
     parts: Mapping[str, "Score"] = field(default_factory=dict)
     whole: str = "utterance"  # what the keys of ``utterances`` name
     aligner: Aligner = align  # by which the tokens were counted
@@ -56,7 +56,7 @@ class Score:
         """The sum over all utterances."""
         return sum(self.utterances.values(), start=ZERO)
 
-    def pairs(self, key: str) -> list[Pair]:
+    def align_tokens(self, key: str) -> list[Pair]:
         """Align the tokens of an utterance as they were counted."""
         return self.aligner(
             split_units(self.reference[key], self.unit),
@@ -66,9 +66,8 @@ class Score:
     @property
     def sentence_error_rate(self) -> float:
         """The share of utterances with an error, as a fraction."""
-        return sum(counts.errors > 0 for counts in self.utterances.values()) / len(
-            self.utterances
-        )
+        wrong = sum(counts.errors > 0 for counts in self.utterances.values())
+        return wrong / len(self.utterances)
 
     @property
     def silent(self) -> list[str]:
@@ -86,13 +85,13 @@ class Score:
         >>> score_texts({"u": "Yes, we can."}, {"u": "yes we can't"}).of_writing
         1
         """
-        return sum(
-            count_writing_errors(self.pairs(key))
-            for key, counts in self.utterances.items()
-            if counts.errors
-        )
+        found = 0
+        for key, counts in self.utterances.items():
+            if counts.errors:
+                found += count_writing_errors(self.align_tokens(key))
+        return found
 
-    def with_counts(self, utterances: Mapping[str, ErrorRate]) -> "Score":
+    def replace_counts(self, utterances: Mapping[str, ErrorRate]) -> "Score":
         """Return a score of the same texts with other counts, summed by speaker."""
         speakers: dict[str, ErrorRate] = {}
         for key, speaker in self.speaker_of.items():
@@ -108,12 +107,15 @@ def count_writing_errors(pairs: Iterable[Pair]) -> int:
     >>> count_writing_errors([("Yes,", "yes"), ("-", None), ("we", "they")])
     2
     """
-    return sum(
-        left != right and _spelling(left) == _spelling(right) for left, right in pairs
-    )
+    found = 0
+    for left, right in pairs:
+        if left != right:
+            found += _strip_writing(left) == _strip_writing(right)
+    return found
 
 
-def _spelling(token: str | None) -> str:
+def _strip_writing(token: str | None) -> str:
+    # A gap and a token of punctuation alone are the same: nothing.
     return re.sub(r"[^\w\s]|_", "", (token or "").lower())
 
 
@@ -201,25 +203,28 @@ def score_texts(
         lost = [key for key in reference if not find_speaker(utt2spk, key)]
         refuse(lost, speakers, f"of {real} has no speaker: add it")
 
-    def count(real: list[str], heard: list[str]) -> ErrorRate:
-        return (
-            count_pairs(aligner(real, heard)) if aligner else count_errors(real, heard)
-        )
-
-    utterances = {
-        key: count(split_units(text, unit), split_units(hypothesis[key], unit))
-        for key, text in reference.items()
-    }
-    known = utt2spk or {}
-    speaker_of = {key: find_speaker(known, key) for key in reference if known}
-    return Score(
+    utterances: dict[str, ErrorRate] = {}
+    for key, text in reference.items():
+        spoken = split_units(text, unit)
+        recognised = split_units(hypothesis[key], unit)
+        # Counts without an alignment take less memory and time.
+        if aligner is None:
+            utterances[key] = count_errors(spoken, recognised)
+        else:
+            utterances[key] = count_pairs(aligner(spoken, recognised))
+    speaker_of = {}
+    if utt2spk:
+        speaker_of = {key: find_speaker(utt2spk, key) for key in reference}
+    score = Score(
         unit,
         reference,
         hypothesis,
         utterances,
         speaker_of=speaker_of,
         aligner=aligner or align,
-    ).with_counts(utterances)
+    )
+    # The same counts again, summed by speaker.
+    return score.replace_counts(utterances)
 
 
 def check_ids(
@@ -232,31 +237,22 @@ def check_ids(
 
     ``names`` are those of the files.
     """
-    real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
+    real = dict.fromkeys(reference)
+    heard = dict.fromkeys(hypothesis)
+    # The most particular reason first: the same id in other bytes is also missing.
     lost = [key for key in real if key not in heard]
-    refuse(
-        [key for key in lost if is_spelt_otherwise(key, heard)],
-        names[1],
-        f"of {names[0]} {SPELT_OTHERWISE}",
-        what,
-    )
-    refuse(
-        lost,
-        names[1],
-        f"of {names[0]} is missing: recognise it, or write it without text",
-        what,
-    )
-    refuse(
-        [key for key in heard if key not in real],
-        names[1],
-        f"is not in {names[0]}: is this another test set?",
-        what,
-    )
+    misspelt = [key for key in lost if is_spelt_otherwise(key, heard)]
+    refuse(misspelt, names[1], f"of {names[0]} {SPELT_OTHERWISE}", what)
+    advice = "recognise it, or write it without text"
+    refuse(lost, names[1], f"of {names[0]} is missing: {advice}", what)
+    unknown = [key for key in heard if key not in real]
+    refuse(unknown, names[1], f"is not in {names[0]}: is this another test set?", what)
 
 
 def is_spelt_otherwise(key: str, others: Iterable[str]) -> bool:
-    r"""Return whether an id is not among others, but is if composed accents (NFC) count
-    as decomposed ones (NFD).
+    r"""Return whether an id differs from one of others in the form of accents only.
+
+    Composed accents (NFC) and decomposed ones (NFD) look the same.
 
     >>> is_spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"])
     True
@@ -271,8 +267,9 @@ def is_spelt_otherwise(key: str, others: Iterable[str]) -> bool:
 def strip_speakers(
     texts: Mapping[str, str], utterances: Iterable[str]
 ) -> Mapping[str, str]:
-    """Return texts by the ids of utterances, where ESPnet's scoring has put speakers
-    before them (``ref.trn``); other texts as they are.
+    """Strip the speakers that ESPnet's scoring puts before ids (``ref.trn``).
+
+    Texts with other ids are returned as they are.
 
     >>> strip_speakers({"1-a-1-a-7": "one", "1-b-1-b-2": "two"}, ["1-a-7"])
     {'1-a-7': 'one', '1-b-1-b-2': 'two'}
@@ -281,6 +278,8 @@ def strip_speakers(
     if known & texts.keys():
         return texts
     named: dict[str, str] = {}
+    # Where the speaker ends cannot be told by the hyphen, which either may hold; only
+    # by what is an utterance, and one for each id.
     for key, text in texts.items():
         ends = [key[place + 1 :] for place, letter in enumerate(key) if letter == "-"]
         own = [end for end in ends if end in known]
@@ -299,8 +298,7 @@ def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> N
 
 
 def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -> Score:
-    """Give a score of words a part for each kind of word, such as names and other
-    words.
+    """Give a score of words a part for each kind of word, such as names and others.
 
     ``kinds`` has, by utterance, the kind of each word of the reference, separated by
     spaces; ``name`` is what messages call it. A substitution or deletion counts for the
@@ -315,20 +313,19 @@ def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -
     counts: dict[str, dict[str, ErrorRate]] = {}
     every = sorted({kind for text in kinds.values() for kind in text.split()})
     for key, text in score.reference.items():
-        words, own = split_units(text, score.unit), kinds.get(key, "").split()
+        words = split_units(text, score.unit)
+        own = kinds.get(key, "").split()
         if len(words) != len(own):
             raise InputError(
                 f"{name}: utterance {key} has {len(own)} kinds, but its reference "
                 f"{len(words)} words"
             )
-        pairs = score.pairs(key)
-        of_kind = list(
-            zip((pair for pair in pairs if pair[0] is not None), own, strict=True)
-        )
-        for kind in every:
-            counts.setdefault(kind, {})[key] = count_pairs(
-                pair for pair, its in of_kind if its == kind
-            )
-    return replace(
-        score, parts={kind: score.with_counts(own) for kind, own in counts.items()}
-    )
+        # An insertion has no word of the reference, and so no kind.
+        pairs = [pair for pair in score.align_tokens(key) if pair[0] is not None]
+        pairs_of_kinds: dict[str, list[Pair]] = {kind: [] for kind in every}
+        for pair, kind in zip(pairs, own, strict=True):
+            pairs_of_kinds[kind].append(pair)
+        for kind, some in pairs_of_kinds.items():
+            counts.setdefault(kind, {})[key] = count_pairs(some)
+    parts = {kind: score.replace_counts(own) for kind, own in counts.items()}
+    return replace(score, parts=parts)

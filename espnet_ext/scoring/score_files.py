@@ -15,7 +15,7 @@ from espnet_ext.scoring.error_rate import (
     ErrorRate,
     bootstrap_interval,
 )
-from espnet_ext.scoring.formatting import format_count
+from espnet_ext.scoring.formatting import NOTHING, format_count, format_value
 from espnet_ext.scoring.normalise import NONE, find_normaliser
 from espnet_ext.scoring.recordings import load_for_scoring
 from espnet_ext.scoring.sclite import (
@@ -158,7 +158,7 @@ def _list_figures(score: Score) -> dict[str, Any]:
     known = total.reference_length > 0
     return {
         "unit": score.unit,
-        "value": percent(total.rate) if known else None,
+        "value": convert_to_percent(total.rate) if known else None,
         "ci95": _estimate_interval(score) if known else None,
         "errors": total.errors,
         "words": total.reference_length,
@@ -167,7 +167,7 @@ def _list_figures(score: Score) -> dict[str, Any]:
         "deletions": total.deletions,
         "insertions": total.insertions,
         "utterances": len(score.utterances),
-        "sentence_error_rate": percent(score.sentence_error_rate),
+        "sentence_error_rate": convert_to_percent(score.sentence_error_rate),
     }
 
 
@@ -192,7 +192,7 @@ def _estimate_interval(score: Score) -> list[float] | None:
     _, unit_of = _find_units(score)
     if not unit_of:
         ends = bootstrap_interval([*score.utterances.values()])
-        return [percent(end) for end in ends]
+        return [convert_to_percent(end) for end in ends]
     from espnet_ext.scoring.significance import estimate_interval
 
     sums: dict[str, ErrorRate] = {}
@@ -204,7 +204,7 @@ def _estimate_interval(score: Score) -> list[float] | None:
     found = estimate_interval([errors], lengths)
     if found is None:
         return None
-    return [percent(end) for end in found]
+    return [convert_to_percent(end) for end in found]
 
 
 def _describe_units(score: Score) -> dict[str, Any]:
@@ -250,35 +250,29 @@ def format_measures(summary: Mapping[str, Any]) -> str:
     """
     from tabulate import tabulate
 
-    counts = ("words", "errors", "substitutions", "deletions", "insertions")
-    rows = [
-        [
-            name,
-            _shown(each["value"]),
-            _shown(*(each["ci95"] or [None])),
-            *(each[key] for key in counts),
-        ]
-        for name, each in {WHOLE: summary, **summary["measures"]}.items()
-    ]
-    header = [
-        "measure",
-        "rate %",
-        "95% interval",
-        "tokens",
-        "errors",
-        "sub",
-        "del",
-        "ins",
-    ]
+    # By the names of their columns.
+    counts = {
+        "tokens": "words",
+        "errors": "errors",
+        "sub": "substitutions",
+        "del": "deletions",
+        "ins": "insertions",
+    }
+    header = ["measure", "rate %", "95% interval", *counts]
+    rows = []
+    for name, figures in {WHOLE: summary, **summary["measures"]}.items():
+        interval = NOTHING
+        if figures["ci95"] is not None:
+            low, high = figures["ci95"]
+            interval = f"{low:.2f} to {high:.2f}"
+        row = [name, format_value(figures["value"]), interval]
+        row += [figures[key] for key in counts.values()]
+        rows.append(row)
     return tabulate(rows, header, disable_numparse=True, stralign="right")
 
 
-def _shown(*values: float | None) -> str:
-    return " to ".join("-" if value is None else f"{value:.2f}" for value in values)
-
-
-def percent(fraction: float) -> float:
-    """Return a fraction as percent, to four decimals."""
+def convert_to_percent(fraction: float) -> float:
+    """Convert a fraction to percent, to four decimals."""
     return round(100 * fraction, 4)
 
 
@@ -297,6 +291,8 @@ def write_reports(
     an earlier call that are not written again are deleted.
     """
     folder = Path(folder)
+    # score.json first: without it, nobody takes what is left of a killed call for
+    # whole.
     for name in ("score.json", "per_speaker.tsv", "measures.txt", "alignment.txt"):
         (folder / name).unlink(missing_ok=True)
     if (folder / PARTS).is_dir():
@@ -307,21 +303,19 @@ def write_reports(
     if score.parts:
         with atomic_write(folder / "measures.txt") as file:
             file.write(format_measures(summary) + "\n")
+    if alignment is None:
+        alignment = format_alignment_blocks(score)
     with atomic_write(folder / "alignment.txt") as file:
-        file.writelines(
-            format_alignment_blocks(score) if alignment is None else alignment
-        )
+        file.writelines(alignment)
     write_json(folder / "score.json", summary)
 
 
 def _write_tables(folder: Path, score: Score) -> None:
-    last = "session" if score.session_of else "speaker"
-    _write_counts(
-        folder / "per_utterance.tsv",
-        score.utterances,
-        score.session_of or score.speaker_of,
-        last,
-    )
+    # The units of the interval (_find_units), so that it can be computed from the
+    # table.
+    unit = "session" if score.session_of else "speaker"
+    unit_of = score.session_of or score.speaker_of
+    _write_counts(folder / "per_utterance.tsv", score.utterances, unit_of, unit)
     if score.speakers:
         _write_counts(folder / "per_speaker.tsv", score.speakers, {})
 
@@ -330,21 +324,19 @@ def _write_counts(
     path: Path,
     counts: Mapping[str, ErrorRate],
     unit_of: Mapping[str, str],
-    last: str = "",
+    unit: str = "",
 ) -> None:
     """Write a line for each utterance or speaker.
 
-    The speaker or session of an utterance, if known, comes last.
+    The speaker or session of an utterance, if known, comes last; ``unit`` says which.
     """
+    header = ["id", "words", "correct", "sub", "del", "ins"]
+    if unit_of:
+        header.append(unit)
     with atomic_write(path) as file:
-        file.write(
-            "id\twords\tcorrect\tsub\tdel\tins" + (f"\t{last}\n" if unit_of else "\n")
-        )
+        file.write("\t".join(header) + "\n")
         for key, each in counts.items():
-            cells = [
-                key,
-                each.reference_length,
-                *each.counts,
-                *([unit_of[key]] if unit_of else []),
-            ]
+            cells = [key, each.reference_length, *each.counts]
+            if unit_of:
+                cells.append(unit_of[key])
             file.write("\t".join(map(str, cells)) + "\n")

@@ -23,7 +23,8 @@ Floats = NDArray[np.float64]
 
 # For a verdict: with two, a t test has one degree of freedom and sees nothing.
 LEAST_SEEDS = 3
-EXACT_BELOW = 12  # with fewer units, an exact sign-flip test must agree
+# With fewer units, an exact sign-flip test must agree: it tries 2^n signs of n units.
+EXACT_BELOW = 12
 LEAST_P = 1e-4  # nobody knows the tails of so few trainings further out
 
 
@@ -53,6 +54,7 @@ class CrossedTest:
         if self.spread is None:
             return None
         error, freedom = self.spread
+        # The t quantile with half of the rest above it: the interval is two-sided.
         margin = float(stdtrit(freedom, (1 + level) / 2)) * error
         return self.difference - margin, self.difference + margin
 
@@ -157,6 +159,7 @@ def _compute_t_test_p(difference: float, error: float, freedom: float) -> float:
     """Compute the two-sided p-value of a difference by its standard error."""
     if difference == 0:
         return 1.0
+    # All units gain alike. The caller allows no p-value below the design's least.
     if error == 0:
         return 0.0
     return 2 * float(stdtr(freedom, -abs(difference) / error))
@@ -167,6 +170,7 @@ def _count_different_seeds(better: ArrayLike, worse: ArrayLike) -> int:
 
     So it is with systems that have no training of their own, whatever seeds they had.
     """
+    # Side by side: a seed is another one if either system differs.
     both = np.concatenate([np.asarray(better), np.asarray(worse)], axis=1)
     return len(np.unique(both, axis=0))
 
@@ -276,8 +280,7 @@ def _subtract_errors(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> _
     if not paired or lengths.shape != first.shape[1:]:
         raise ValueError(
             "need errors of (seeds, units) and words of (units,), got shapes "
-            f"{first.shape}, {second.shape} and "
-            f"{lengths.shape}"
+            f"{first.shape}, {second.shape} and {lengths.shape}"
         )
     if not first.size:
         raise ValueError("there is no seed or no unit to test")

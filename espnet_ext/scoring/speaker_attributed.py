@@ -1,5 +1,4 @@
-"""Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker
-counting.
+"""Score transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker counting.
 
 SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each
 *identified* speaker with what that speaker said: the right words under the wrong name
@@ -9,7 +8,6 @@ are deletions of one speaker and insertions of the other.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,11 @@ from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_p
 from espnet_ext.scoring.normalise import NONE, find_normaliser
 from espnet_ext.scoring.recordings import load_for_scoring, normalise_turns
 from espnet_ext.scoring.score import Score, check_ids, count_writing_errors, refuse
-from espnet_ext.scoring.score_files import percent, summarise, write_reports
+from espnet_ext.scoring.score_files import (
+    convert_to_percent,
+    summarise,
+    write_reports,
+)
 from espnet_ext.text.transcripts import AUTO
 from espnet_ext.text.words import (
     Segment,
@@ -43,7 +45,7 @@ Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 class SpeakerScore:
     """The score of speaker-attributed transcripts."""
 
-    # SA-WER: of whole recordings, and of the persons of reference and hypothesis
+    # SA-WER: of whole recordings, and of the persons of reference and hypothesis.
     score: Score
     pairs: Pairs  # the words of reference and hypothesis by recording and speaker
     cp: ErrorRate  # of cpWER, summed
@@ -51,35 +53,32 @@ class SpeakerScore:
 
     @property
     def unknown(self) -> int:
-        """How many speakers of the hypothesis are not in the reference, summed over
-        recordings.
-        """
+        """How many speakers of recordings' hypotheses their references do not have."""
         return sum(not real for own in self.pairs.values() for real, _ in own.values())
 
     @property
     def of_writing(self) -> tuple[int, int]:
-        """How many of the errors of cpWER are only case or punctuation, and how many
-        there are.
-        """
-        aligned = (
-            align_cp(_said(own, 0), _said(own, 1)).values()
-            for own in self.pairs.values()
-        )
-        pairs = chain.from_iterable(chain.from_iterable(aligned))
-        return count_writing_errors(pairs), self.cp.errors
+        """How many errors of cpWER are only case or punctuation, and all errors."""
+        found = 0
+        for own in self.pairs.values():
+            real = {name: words for name, (words, _) in own.items() if words}
+            heard = {name: words for name, (_, words) in own.items() if words}
+            for pairs in align_cp(real, heard).values():
+                found += count_writing_errors(pairs)
+        return found, self.cp.errors
 
     @property
     def counting(self) -> dict[str, ErrorRate]:
-        """By recording, speakers who say a word: those missed count as deletions, those
-        too many as insertions.
+        """Compare the numbers of speakers who say a word, by recording.
+
+        Speakers who are missed count as deletions, those too many as insertions.
         """
-        return {
-            key: count_speakers(
-                sum(bool(real) for real, _ in own.values()),
-                sum(bool(heard) for _, heard in own.values()),
-            )
-            for key, own in self.pairs.items()
-        }
+        counts = {}
+        for key, own in self.pairs.items():
+            spoken = sum(bool(words) for words, _ in own.values())
+            recognised = sum(bool(words) for _, words in own.values())
+            counts[key] = count_speakers(spoken, recognised)
+        return counts
 
 
 def evaluate_speakers(
@@ -112,10 +111,9 @@ def evaluate_speakers(
     )
     for warning in loaded.warnings:
         warn(warning)
-    real, heard = (
-        normalise_turns(each, normaliser)
-        for each in (loaded.reference, *loaded.hypotheses)
-    )
+    [recognised] = loaded.hypotheses
+    real = normalise_turns(loaded.reference, normaliser)
+    heard = normalise_turns(recognised, normaliser)
     names = str(reference), str(hypothesis)
     result = score_speakers(
         real,
@@ -125,25 +123,24 @@ def evaluate_speakers(
         names=names,
     )
     if sessions:
-        of, score = read_table(sessions), result.score
-        refuse(
-            [key for key in score.utterances if key not in of],
-            str(sessions),
-            "has no session: add it",
-            "recording",
-        )
-        parts = {
-            name: replace(part, session_of=of) for name, part in score.parts.items()
-        }
-        result = replace(result, score=replace(score, session_of=of, parts=parts))
-    summary = summarise_speakers(
-        result, normaliser=find_normaliser(normaliser)[1], collar=collar
-    )
+        score = _add_sessions(result.score, read_table(sessions), sessions)
+        result = replace(result, score=score)
+    _, full_name = find_normaliser(normaliser)
+    summary = summarise_speakers(result, normaliser=full_name, collar=collar)
     if output:
-        write_reports(
-            output, result.score, summary, format_speaker_blocks(result.pairs)
-        )
+        alignment = format_speaker_blocks(result.pairs)
+        write_reports(output, result.score, summary, alignment)
     return result, summary
+
+
+def _add_sessions(score: Score, session_of: Mapping[str, str], path: Path) -> Score:
+    """Return a score, and its parts, that know the sessions of recordings."""
+    lost = [key for key in score.utterances if key not in session_of]
+    refuse(lost, str(path), "has no session: add it", "recording")
+    parts = {
+        name: replace(part, session_of=session_of) for name, part in score.parts.items()
+    }
+    return replace(score, session_of=session_of, parts=parts)
 
 
 def score_speakers(
@@ -161,7 +158,8 @@ def score_speakers(
     ``names`` are those of the two in messages. Raises InputError: there is no
     recording, or none has words; one is in only one of the two, or has no group.
     """
-    real, heard = join_words_by_speaker(reference), join_words_by_speaker(hypothesis)
+    real = join_words_by_speaker(reference)
+    heard = join_words_by_speaker(hypothesis)
     if not real:
         raise InputError(f"{names[0]}: there is no recording to score")
     check_ids(real, heard, names, "recording")
@@ -170,72 +168,67 @@ def score_speakers(
             f"{names[0]}: nothing is said in it, or the rules leave nothing: "
             "there is nothing to score"
         )
-    if groups is not None:
-        refuse(
-            [key for key in real if key not in groups],
-            names[0],
-            "has no group: add it",
-            "recording",
-        )
-    pairs = {
-        key: {
-            name: (real[key].get(name, ()), heard[key].get(name, ()))
-            for name in sorted({*real[key], *heard[key]})
-        }
-        for key in real
-    }
-    counts = {
-        key: {name: count_errors(*pair) for name, pair in own.items()}
-        for key, own in pairs.items()
-    }
     conditions: dict[str, list[str]] = {}
     if groups is not None:
+        lost = [key for key in real if key not in groups]
+        refuse(lost, names[0], "has no group: add it", "recording")
         for key in real:
             conditions.setdefault(groups[key], []).append(key)
-    parts = {name: _score(counts, keys) for name, keys in sorted(conditions.items())}
-    spoken, recognised = (
-        group_by_recording(sort_by_start(reference)),
-        group_by_recording(hypothesis),
-    )
-    has_times = all(turn.has_span for turn in (*reference, *hypothesis) if turn.words)
-    timed = (
-        align_tcp(
-            group_turns_by_speaker(spoken[key]),
-            group_turns_by_speaker(recognised[key]),
-            collar,
-        )
-        for key in real
-    )
+    pairs: Pairs = {}
+    counts: dict[str, dict[str, ErrorRate]] = {}
+    for key in real:
+        speakers = sorted({*real[key], *heard[key]})
+        # Under a speaker's own name or not at all: SA-WER forgives no name.
+        pairs[key] = {
+            name: (real[key].get(name, ()), heard[key].get(name, ()))
+            for name in speakers
+        }
+        counts[key] = {
+            name: count_errors(spoken, recognised)
+            for name, (spoken, recognised) in pairs[key].items()
+        }
+    parts = {
+        name: _make_score(counts, keys) for name, keys in sorted(conditions.items())
+    }
     return SpeakerScore(
-        score=replace(_score(counts, real), parts=parts),
+        score=replace(_make_score(counts, real), parts=parts),
         pairs=pairs,
-        cp=_sum(count_cp_errors(real[key], heard[key]) for key in real),
-        tcp=_sum(map(count_pairs, chain(*(found.values() for found in timed))))
-        if has_times
-        else None,
+        cp=_sum_counts(count_cp_errors(real[key], heard[key]) for key in real),
+        tcp=_count_tcp_errors(reference, hypothesis, collar),
     )
 
 
-def _said(
-    pairs: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]], side: int
-) -> dict[str, tuple[str, ...]]:
-    """Return the words of the speakers of the reference (0) or hypothesis (1)."""
-    return {name: words[side] for name, words in pairs.items() if words[side]}
+def _count_tcp_errors(
+    reference: Sequence[Segment], hypothesis: Sequence[Segment], collar: float
+) -> ErrorRate | None:
+    """Count the errors of tcpWER in all recordings; None where words have no times."""
+    for turn in (*reference, *hypothesis):
+        if turn.words and not turn.has_span:
+            return None
+    spoken = group_by_recording(sort_by_start(reference))
+    recognised = group_by_recording(hypothesis)
+    total = ZERO
+    for key, turns in spoken.items():
+        real = group_turns_by_speaker(turns)
+        heard = group_turns_by_speaker(recognised[key])
+        total += _sum_counts(map(count_pairs, align_tcp(real, heard, collar).values()))
+    return total
 
 
-def _sum(counts: Iterable[ErrorRate]) -> ErrorRate:
+def _sum_counts(counts: Iterable[ErrorRate]) -> ErrorRate:
     return sum(counts, start=ZERO)
 
 
-def _score(
+def _make_score(
     counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]
 ) -> Score:
     """Add up the counts of some recordings by recording and by speaker."""
-    own = {key: counts[key] for key in recordings}
+    utterances: dict[str, ErrorRate] = {}
     speakers: dict[str, ErrorRate] = {}
-    for speaker, errors in chain(*(each.items() for each in own.values())):
-        speakers[speaker] = speakers.get(speaker, ZERO) + errors
-    utterances = {key: _sum(each.values()) for key, each in own.items()}
+    for key in recordings:
+        utterances[key] = _sum_counts(counts[key].values())
+        for speaker, errors in counts[key].items():
+            speakers[speaker] = speakers.get(speaker, ZERO) + errors
     return Score(
         "word",
         {},
@@ -258,25 +251,25 @@ def count_speakers(real: int, heard: int) -> ErrorRate:
 def summarise_speakers(
     result: SpeakerScore, *, normaliser: str = NONE, collar: float = COLLAR
 ) -> dict[str, Any]:
-    """Return the content of ``score.json``: SA-WER as the tables read it, and the other
-    measures; rates in percent.
+    """Return the content of ``score.json``: SA-WER and the other rates, in percent.
 
-    The interval is over recordings, or over sessions where they are known.
+    SA-WER is where the tables read a rate. The interval is over recordings, or over
+    sessions where they are known.
     """
     summary = summarise(result.score, normaliser=normaliser)
     for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp)):
         if rate is not None:
             summary[name] = {
-                "value": percent(rate.rate),
+                "value": convert_to_percent(rate.rate),
                 "errors": rate.errors,
                 "words": rate.reference_length,
             }
     if result.tcp is not None:
         summary["tcpwer"]["collar"] = collar
-    counting = _sum(result.counting.values())
+    counting = _sum_counts(result.counting.values())
     return summary | {
         "speaker_counting": {
-            "value": percent(counting.rate),
+            "value": convert_to_percent(counting.rate),
             "speakers": counting.reference_length,
             "missed": counting.deletions,
             "false_alarms": counting.insertions,

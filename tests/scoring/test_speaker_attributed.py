@@ -272,3 +272,13 @@ def test_times_are_needed():
         [Segment("r", "a", ("one",), 0.0, 1.0)], [Segment("r", "a", ("one",))]
     )
     assert result.tcp is None and result.cp == ErrorRate(1, 0, 0, 0)
+
+
+def test_a_speaker_without_a_name_is_assigned_once():
+    real = {"a": ("one",), "b": ("two",)}
+    heard = {"": ("one",)}
+    assert align_cp(real, heard) == {
+        ("a", ""): [("one", "one")],
+        ("b", None): [("two", None)],
+    }
+    assert count_cp_errors(heard, real) == ErrorRate(1, 0, 0, 1)
