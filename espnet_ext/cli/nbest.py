@@ -173,6 +173,11 @@ def _weights(
     several=True,
 )
 @common.path("--tune-ref", "References of each --tune-on, in any format.", several=True)
+@common.path(
+    "--utt2spk",
+    "Speakers of --nbest: the units of the gain's interval.  [default: those of "
+    "LibriSpeech's ids, or a file of this name beside the lists or references]",
+)
 @click.option(
     "--weight",
     "weights",
@@ -213,8 +218,10 @@ def rescore(
     errors on development lists, by exact line search. With several --lm it tunes all
     weights, one after the other until none lowers the errors.
 
-    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning
-    interpolation.json (the weights).
+    Prints the error rates of the first pass and of the result, the gain with its
+    interval, and the errors by each tuned weight. Writes nbest.jsonl (re-ranked), text
+    (the best hypotheses), and after tuning interpolation.json (the weights) and
+    curves.tsv (the errors by weight).
 
     \b
     Example: the folders of two ESPnet decodings

@@ -3,12 +3,10 @@ re-rank the lists.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import write_table
-from espnet_ext.nbest.oracle import count_oracle_errors
 from espnet_ext.nbest.selection import (
     ALL,
     Selection,
@@ -17,6 +15,7 @@ from espnet_ext.nbest.selection import (
     select_hypotheses,
 )
 from espnet_ext.nbest.sources import AUTO, find_oddities, read_lists
+from espnet_ext.nbest.speakers import find_speakers
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import (
     device_for,
@@ -25,15 +24,25 @@ from espnet_ext.rescore.devices import (
     main_prints,
     map_shared,
 )
-from espnet_ext.rescore.weights import FIRST_PASS, Tuned, rerank, tune
-from espnet_ext.text.nbest import NBest, split_reference, write_nbest
-from espnet_ext.work.files import refuse_input, write_json
+from espnet_ext.rescore.outcome import (
+    Outcome,
+    check_output,
+    list_outcome,
+    write_outcome,
+)
+from espnet_ext.rescore.weights import (
+    FIRST_PASS,
+    ErrorCurve,
+    Tuned,
+    compute_curves,
+    rerank,
+    tune,
+)
+from espnet_ext.text.nbest import NBest, split_reference
 from espnet_ext.work.precision import has_bfloat16
 
 # New scores of each hypothesis of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
-RESULTS = ("nbest.jsonl", "text", "ref", "interpolation.json")  # of a second pass
-MARK = ".rescored"  # in the folder of a second pass
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,8 @@ class SecondPass:
     ``nbest`` and ``tune_on``, development lists that are used jointly, are as
     :func:`espnet_ext.nbest.sources.read_lists` takes them, and ``selection`` is what is
     used of both; ``reference`` and ``tune_references`` are needed if the lists have
-    none. Weights that are not named have 1.
+    none. Weights that are not named have 1. ``utt2spk`` has the speakers of ``nbest``,
+    None: those that :func:`espnet_ext.nbest.speakers.find_speakers` finds.
     """
 
     nbest: Path
@@ -55,6 +65,7 @@ class SecondPass:
     tune_on: tuple[Path, ...] = ()
     weights: Weights = field(default_factory=dict)
     selection: Selection = ALL
+    utt2spk: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -101,18 +112,6 @@ class LanguageModel:
         return score
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Hold the weights of all scores, how they were tuned (None if given), and the
-    lists before and after.
-    """
-
-    weights: Weights
-    tuned: Tuned | None
-    before: list[NBest]
-    after: list[NBest]
-
-
 def rescore(
     job: SecondPass,
     models: Sequence[LanguageModel],
@@ -127,7 +126,8 @@ def rescore(
       and the added ones;
     - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have
       references;
-    - after tuning, ``interpolation.json``: the weights.
+    - after tuning, ``interpolation.json``: the weights, and ``curves.tsv``: the errors
+      of the development lists by each of them.
 
     All lists are read and checked before a model is loaded, and models are loaded one
     after the other. With several GPUs, each has a process, and nothing is returned.
@@ -151,6 +151,12 @@ def rescore(
         log(note)
     for warning in find_oddities(lists):
         log(warning)
+    speakers = find_speakers(
+        [nbest.utt_id for nbest in lists],
+        job.nbest,
+        job.reference,
+        utt2spk=job.utt2spk,
+    )
     development = _read_development(job, names, log)
     if (
         len({hyp.score for nbest in lists for hyp in nbest.hyps})
@@ -175,13 +181,14 @@ def rescore(
         tuned_on = add_scores(tuned_on, score, model.label) if tuned_on else []
         scored = add_scores(scored, score, model.label)
     tuned: Tuned | None = None
+    curves: dict[str, ErrorCurve] = {}
     if job.tune_on:
-        tuned = tune(
-            scored if same else tuned_on, names, [str(path) for path in job.tune_on]
-        )
+        tuned_on = scored if same else tuned_on
+        tuned = tune(tuned_on, names, [str(path) for path in job.tune_on])
         weights = tuned.weights
+        curves = compute_curves(tuned_on, weights, names[0])
     after = [rerank(nbest, weights) for nbest in scored]
-    outcome = Outcome(weights, tuned, lists, after)
+    outcome = Outcome(weights, tuned, lists, after, curves, speakers)
     if is_main():
         write_outcome(job.output, outcome)
     for line in list_outcome(outcome):
@@ -200,49 +207,6 @@ def _check_given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **job.weights}
 
 
-def list_outcome(outcome: Outcome) -> list[str]:
-    """Return what a second pass did, as lines to print: the weights, and error rates if
-    there are references.
-    """
-    lines = [
-        "weights: "
-        + ", ".join(f"{name} {weight:.6g}" for name, weight in outcome.weights.items())
-    ]
-    if tuned := outcome.tuned:
-        lines.append(
-            f"on {tuned.lists} development lists: WER "
-            f"{_rate(tuned.errors, tuned.words)}"
-        )
-    pairs = list(zip(outcome.before, outcome.after, strict=True))
-    changed = sum(old.hyps[0].text != new.hyps[0].text for old, new in pairs)
-    lines.append(
-        f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them"
-    )
-    if silent := sum(
-        not old.hyps[0].text and any(hyp.text for hyp in old.hyps) for old, _ in pairs
-    ):
-        lines.append(
-            f"{silent} lists stay as they are: their best hypothesis has no words"
-        )
-    if all(nbest.ref is not None for nbest in outcome.before) and any(
-        nbest.ref for nbest in outcome.before
-    ):
-        before, after = (
-            count_oracle_errors(outcome.before),
-            count_oracle_errors(outcome.after, 1),
-        )
-        words = sum(len(split_reference(nbest)) for nbest in outcome.before)
-        rates = [_rate(errors, words) for errors in (before[0], after[0], before[-1])]
-        lines.append(
-            f"WER {rates[0]} -> {rates[1]} (oracle {rates[2]}) of {words} words"
-        )
-    return lines
-
-
-def _rate(errors: int, words: int) -> str:
-    return f"{100 * errors / words:.2f} %"
-
-
 def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBest]:
     """Return the lists with the scorer's log-probabilities by ``name`` among the scores
     of each hypothesis.
@@ -257,44 +221,6 @@ def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBe
         )
         for nbest, own in zip(lists, score(lists), strict=True)
     ]
-
-
-def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse a folder in which a second pass would replace what it reads, or what it
-    has not written.
-    """
-    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
-        raise InputError(f"{folder}: is no folder: name one for the results")
-    inputs = list(inputs)
-    for path in (folder, *(folder / name for name in RESULTS)):
-        refuse_input(path, inputs)
-    other = next((folder / name for name in RESULTS if (folder / name).exists()), None)
-    if other and not (folder / MARK).exists():
-        raise InputError(
-            f"{other}: was not written by rescore, and would be replaced: name "
-            "another folder"
-        )
-
-
-def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write the results of a second pass into its folder, in the place of those of an
-    earlier one.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in RESULTS:
-        (folder / name).unlink(missing_ok=True)
-    (folder / MARK).touch()
-    if tuned := outcome.tuned:
-        write_json(folder / "interpolation.json", asdict(tuned))
-    write_nbest(folder / "nbest.jsonl", outcome.after)
-    write_table(
-        folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after}
-    )
-    references = {
-        nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None
-    }
-    if len(references) == len(outcome.after):
-        write_table(folder / "ref", references)
 
 
 def _read_development(

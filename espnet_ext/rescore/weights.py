@@ -5,6 +5,7 @@ with several language models.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -185,18 +186,52 @@ def tabulate_errors(nbest: NBest, names: Sequence[str]) -> Table:
     return scores, errors
 
 
-def find_middle_of_widest(curve: ErrorCurve, errors: int) -> float:
-    """Return the middle of the widest piece of a curve with so many errors.
+def find_widest_piece(curve: ErrorCurve, errors: int) -> tuple[float, float]:
+    """Return where the widest piece of a curve with so many errors begins and ends.
 
-    >>> find_middle_of_widest(ErrorCurve((0.0, 0.2, 0.3, 0.9, 1.0), (5, 3, 3, 4)), 3)
-    0.6
+    >>> find_widest_piece(ErrorCurve((0.0, 0.2, 0.3, 0.9, 1.0), (5, 3, 3, 4)), 3)
+    (0.3, 0.9)
     """
     pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
     matching = [ends for ends, found in pieces if found == errors]
     widths = [high - low for low, high in matching]
-    widest = widths.index(max(widths))
-    low, high = matching[widest]
-    return (low + high) / 2
+    return matching[widths.index(max(widths))]
+
+
+def find_weight(share: float) -> float:
+    """Return the weight lambda of a share w = lambda / (1 + lambda); of 1, infinity.
+
+    >>> find_weight(0.75), find_weight(1.0)
+    (3.0, inf)
+    """
+    return math.inf if share == 1.0 else share / (1.0 - share)
+
+
+def count_errors_at(curve: ErrorCurve, weight: float) -> int:
+    """Return the errors with a weight; at a corner those above it, of infinity the last.
+
+    >>> curve = ErrorCurve((0.0, 0.5, 1.0), (5, 3))
+    >>> [count_errors_at(curve, weight) for weight in (0.0, 0.9, 1.0, math.inf)]
+    [5, 5, 3, 3]
+    """
+    share = 1.0 if math.isinf(weight) else weight / (1.0 + weight)
+    piece = bisect_right(curve.corners, share) - 1
+    return curve.errors[min(piece, len(curve.errors) - 1)]
+
+
+def compute_curves(
+    lists: Sequence[NBest], weights: Weights, first_model: str
+) -> dict[str, ErrorCurve]:
+    """Return the curve of each weight that was tuned, all others as they are.
+
+    That of the first model sets the scale, and has none.
+    """
+    tables = [tabulate_errors(nbest, list(weights)) for nbest in lists]
+    others = [name for name in weights if name not in (FIRST_PASS, first_model)]
+    return {
+        name: compute_error_curve(tables, weights, name)
+        for name in (FIRST_PASS, *others)
+    }
 
 
 def tune(
@@ -226,8 +261,8 @@ def tune(
         for name in (FIRST_PASS, *models[1:]):
             curve = compute_error_curve(tables, weights, name)
             best = min(curve.errors)
-            share = find_middle_of_widest(curve, best)
-            weights[name] = share / (1.0 - share)
+            low, high = find_widest_piece(curve, best)
+            weights[name] = find_weight((low + high) / 2)
         if best == before:
             break
     return Tuned(weights, int(best), words, len(lists), tuple(tuned_on))

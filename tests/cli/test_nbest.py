@@ -113,8 +113,12 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
         "error rate is too low",
         "weights: second_lm 1, first pass 0.666667",
         "on 3 development lists: WER 50.00 %",
+        "errors by the weight of first pass: 0: 2, 0.1: 2, 0.3: 2, 1: 2, 3: 2, 10: 3, "
+        "alone: 3; fewest: 2 from 0 to 4",
+        "warning: without first pass there are as few errors",
         "3 lists; the best hypothesis has changed in 1 of them",
-        "WER 75.00 % -> 50.00 % (oracle 50.00 %) of 4 words",
+        "WER: first pass 75.00 %, rescored 50.00 %, 2-best oracle 50.00 % of 4 words",
+        "gain: 25.00 points, 95% interval [-213.24, 263.24] over 3 utterances",
         f"written to {output}",
     ]
     assert (output / "text").read_text() == "a ONE TWO\nb TREE\nc\n"

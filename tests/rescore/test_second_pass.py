@@ -11,9 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.selection import Selection
 from espnet_ext.rescore import second_pass
 from espnet_ext.rescore.second_pass import LanguageModel, Outcome, SecondPass
 from espnet_ext.rescore.weights import FIRST_PASS
+from espnet_ext.scoring.significance import run_outputs_test
 from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 
 
@@ -71,8 +73,12 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     dev = (tmp_path / "dev.jsonl", tmp_path / "other.jsonl")
     said = []
     outcome = run(SecondPass(**job, tune_on=dev), lambda: scorer, log=said.append)
-    assert said[-2] == "4 lists; the best hypothesis has changed in 4 of them"
-    assert said[-1] == "WER 66.67 % -> 0.00 % (oracle 0.00 %) of 12 words"
+    assert said[-3] == "4 lists; the best hypothesis has changed in 4 of them"
+    assert said[-2].startswith("WER: first pass 66.67 %, rescored 0.00 %, ")
+    # Each list gains 2 errors of 3 words, so that there is no spread.
+    assert (
+        said[-1] == "gain: 66.67 points, 95% interval [66.67, 66.67] over 4 utterances"
+    )
     assert scorer.calls == [
         ["dev-0", "dev-1", "dev-2", "dev-3", "other-0"],
         ["test-0", "test-1", "test-2", "test-3"],
@@ -223,6 +229,87 @@ def test_results_of_an_earlier_run_do_not_stay_beside_new_ones(job, tmp_path):
     }
 
 
+def test_errors_by_the_weight_are_printed_and_written(job, tmp_path):
+    """ "THE CAT SAT" is right for a lambda below 2, and its score is 2 higher."""
+    said = []
+    outcome = run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), log=said.append)
+    (line,) = (line for line in said if line.startswith("errors by the weight"))
+    assert line.endswith(
+        "of first pass: 0: 0, 0.1: 0, 0.3: 0, 1: 0, 3: 8, 10: 8, alone: 8; "
+        "fewest: 0 from 0 to 2"
+    )
+    (warning,) = (line for line in said if line.startswith("warning"))
+    assert "without first pass" in warning
+    rows = [line.split("\t") for line in (job["output"] / "curves.tsv").open()]
+    assert [row[:4] for row in rows] == [
+        ["score", "from", "to", "errors"],
+        [FIRST_PASS, "0", "2", "0"],
+        [FIRST_PASS, "2", "inf", "8"],
+    ]
+    assert float(rows[2][4]) == pytest.approx(100 * 8 / 12, abs=0.01)
+    assert outcome.curves[FIRST_PASS].errors == (0, 8)
+
+
+def test_a_weight_at_the_other_end_is_said(job, tmp_path):
+    """All that the model prefers is wrong."""
+    hyps = (Hypothesis("A B", -1.0), Hypothesis("A", -2.0))
+    write_nbest(tmp_path / "dev.jsonl", [NBest("u", hyps, "A B")])
+    said = []
+    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), log=said.append)
+    (warning,) = (line for line in said if line.startswith("warning"))
+    assert "with first pass alone" in warning
+
+
+def test_the_gain_is_that_of_speakers(job, tmp_path):
+    """Two speakers gain 2 of 3 words twice, one nothing: its reference is the best."""
+    given = [
+        replace(nbest, utt_id=key, ref="THE CAT IS SAD" if key == "c-1" else nbest.ref)
+        for nbest, key in zip(lists("test"), ("a-1", "a-2", "b-1", "c-1"), strict=True)
+    ]
+    write_nbest(job["nbest"], given)
+    said = []
+    table = tmp_path / "speakers"
+    table.write_text("a-1 ann\na-2 ann\nb-1 bob\nc-1 cy\n")
+    second = SecondPass(**job, weights={FIRST_PASS: 1.0}, utt2spk=table)
+    run(second, log=said.append)
+    # errors before 4, 2, 0 and after 0, 0, 2 of 6, 3, 4 words
+    errors = ([[0, 0, 2]], [[4, 2, 0]], [6, 3, 4])
+    test = run_outputs_test(*errors)
+    low, high = (100 * end for end in test.ci95)
+    assert said[-1].startswith(f"gain: {100 * 4 / 13:.2f} points")
+    assert said[-1].endswith(f"[{low:.2f}, {high:.2f}] over 3 speakers")
+    said.clear()
+    # beside the lists it is found
+    table.rename(tmp_path / "utt2spk")
+    run(replace(second, utt2spk=None, output=tmp_path / "again"), log=said.append)
+    assert said[-1].endswith("over 3 speakers")
+
+
+def test_parts_texts_and_depth_are_chosen_before_all_else(job, tmp_path):
+    """In both lists; a part that dev lists lack is named before a model is loaded."""
+    hyps = [
+        Hypothesis("THE CAT IS SAD", -9.0, {"decoder": -1.0, "ctc": -2.0, "lm": -9.0}),
+        Hypothesis("THE CAT IS SAD", -9.0, {"decoder": -1.0, "ctc": -3.0, "lm": -9.0}),
+        Hypothesis("THE CAT SAT", -8.0, {"decoder": -1.0, "ctc": -4.0, "lm": -9.0}),
+        Hypothesis("A CAT", -1.0, {"decoder": -9.0, "ctc": -9.0, "lm": -1.0}),
+    ]
+    for name in ("dev", "test"):
+        write_nbest(tmp_path / f"{name}.jsonl", [NBest(name, hyps, "THE CAT SAT")])
+    parts = {"decoder": 0.5, "ctc": 0.5}
+    dev = tmp_path / "dev.jsonl"
+    second = SecondPass(**job, tune_on=(dev,), selection=Selection(parts, 2))
+    said, scorer = [], Scorer()
+    outcome = run(second, lambda: scorer, log=said.append)
+    chosen = [(hyp.text, hyp.score) for hyp in outcome.before[0].hyps]
+    assert chosen == [("THE CAT IS SAD", -1.5), ("THE CAT SAT", -2.5)]
+    assert outcome.after[0].hyps[0].text == "THE CAT SAT"
+    for path in (job["nbest"], dev):
+        assert sum(line.startswith(f"{path}: ") for line in said) == 3
+    write_nbest(dev, lists("dev"))
+    with pytest.raises(InputError, match=r"dev\.jsonl: dev-0: .* decoder"):
+        run(replace(second, output=tmp_path / "other"), refuse)
+
+
 def test_lists_that_are_tuned_on_themselves_are_scored_once_and_a_warning_says_so(job):
     """Another one says that their hypotheses have all the same score."""
     said, scorer = [], Scorer()
@@ -299,7 +386,7 @@ def test_several_models_are_tuned_together(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("process", "lines"), [("0", 3), ("1", 0)])
+@pytest.mark.parametrize(("process", "lines"), [("0", 4), ("1", 0)])
 def test_only_the_first_of_several_processes_prints(job, monkeypatch, process, lines):
     monkeypatch.setenv("RANK", process)
     monkeypatch.setattr(LanguageModel, "load", lambda self, ngpu, log: Scorer())
