@@ -1,4 +1,4 @@
-"""The speakers of utterances, which are the units of a comparison where they are known."""
+"""Find the speakers of utterances: the units of a comparison where they are known."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from espnet_ext.rescore.weights import (
     find_widest_piece,
 )
 from espnet_ext.scoring.formatting import format_count, format_interval
-from espnet_ext.scoring.score_files import percent
+from espnet_ext.scoring.score_files import convert_to_percent
 from espnet_ext.text.nbest import NBest, split_reference, write_nbest
 from espnet_ext.work.files import atomic_write_text, refuse_input, write_json
 
@@ -113,15 +113,15 @@ def _describe_gain(outcome: Outcome) -> str:
     first, rescored, words = zip(*sums.values(), strict=True)
     test = run_outputs_test([rescored], [first], words)
     units = format_count(test.units, "speaker" if unit_of else "utterance")
-    gain = f"gain: {percent(test.difference):.2f} points"
+    gain = f"gain: {convert_to_percent(test.difference):.2f} points"
     if test.ci95 is None:
         return f"{gain}, no interval over {units}"
-    interval = format_interval([percent(end) for end in test.ci95])
+    interval = format_interval([convert_to_percent(end) for end in test.ci95])
     return f"{gain}, 95% interval {interval} over {units}"
 
 
 def _describe_curve(name: str, curve: ErrorCurve) -> list[str]:
-    """Tell the errors by a weight, and whether the best is at the end of all weights."""
+    """Tell the errors by a weight, and whether the best is at an end of the curve."""
     shown = [
         f"{'alone' if math.isinf(weight) else format(weight, 'g')}: "
         f"{count_errors_at(curve, weight)}"
@@ -196,5 +196,5 @@ def write_curves(path: Path, curves: Mapping[str, ErrorCurve], words: int) -> No
             pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
             for (low, high), errors in pieces:
                 ends = f"{find_weight(low):.6g}\t{find_weight(high):.6g}"
-                rate = percent(errors / words)
+                rate = convert_to_percent(errors / words)
                 file.write(f"{name}\t{ends}\t{errors}\t{rate}\n")

@@ -208,7 +208,7 @@ def find_weight(share: float) -> float:
 
 
 def count_errors_at(curve: ErrorCurve, weight: float) -> int:
-    """Return the errors with a weight; at a corner those above it, of infinity the last.
+    """Return the errors with a weight; at a corner those above it, at infinity the last.
 
     >>> curve = ErrorCurve((0.0, 0.5, 1.0), (5, 3))
     >>> [count_errors_at(curve, weight) for weight in (0.0, 0.9, 1.0, math.inf)]

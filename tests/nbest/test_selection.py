@@ -1,4 +1,4 @@
-"""Parts of the first pass, repeated texts and depth, in lists as ESPnet publishes them."""
+"""Parts of the first pass, repeated texts and depth, in lists as ESPnet has them."""
 
 import json
 from pathlib import Path
