@@ -1,4 +1,4 @@
-"""The model of ``conf/design.yaml``: at most six claims, and how they are decided
+"""The model of ``conf/design.yaml``: claims, and how they are decided
 (``docs/statistics.md``).
 """
 
@@ -99,7 +99,7 @@ class Design(StrictMapping):
     scale: Name
     commit: Text | None = None  # which has the design, and none of the results
     seen: Flag = False  # made after its results had been seen
-    claims: Names
+    claims: Annotated[Names, Field(max_length=6)]
     # that each system is trained with
     seeds: Annotated[tuple[Count, ...], Field(min_length=1)]
     units: Text  # what a test set has, such as "6 speakers"
@@ -121,6 +121,7 @@ class Design(StrictMapping):
     detectable: Text | None = (
         None  # what difference is found in 80 of 100 such experiments
     )
+    fixed: tuple[Text, ...] = ()  # what else was settled before, such as choices on dev
     not_testable: dict[Name, Text] = {}  # why not, by claim
     open: dict[Name, Text] = {}  # why there is no verdict, by claim
 
@@ -140,11 +141,11 @@ class Making(StrictMapping):
 
 
 class DesignFile(StrictMapping):
-    """All of ``design.yaml``: at most six claims, what the paper's abstract and
-    conclusion say, and designs; ``made`` is by folder of results.
+    """All of ``design.yaml``: claims, what the paper's abstract and conclusion say or
+    a design asks beside, and designs; ``made`` is by folder of results.
     """
 
-    claims: Annotated[dict[Name, Claim], Field(max_length=6)] = {}
+    claims: dict[Name, Claim] = {}
     designs: tuple[Design, ...] = ()
     made: dict[Text, Making] = {}
 

@@ -312,7 +312,9 @@ class _Reader:
             for name, entry in self.file.figures.items()
         }
         tables = {
-            name: self.make_table(entry) for name, entry in self.file.tables.items()
+            name: self.make_table(entry)
+            for name, entry in self.file.tables.items()
+            if scale is None or entry.scales is None or scale in entry.scales
         }
         # rows have filled both, so this comes after them
         systems = {

@@ -313,6 +313,7 @@ def describe_design(design: Design, tried: Mapping[str, int] | None = None) -> s
             else []
         ),
         *([f"detectable: {design.detectable}"] if design.detectable else []),
+        *design.fixed,
     ]
     return "; ".join(parts) + "."
 

@@ -280,7 +280,7 @@ class RowEntry(StrictMapping):
 
 class TableEntry(StrictMapping):
     """A table; ``reduction`` names the columns in which reductions from the row
-    ``baseline`` are shown.
+    ``baseline`` are shown, ``scales`` those at which it is made (None: all).
     """
 
     id: Name
@@ -288,6 +288,7 @@ class TableEntry(StrictMapping):
     columns: Columns
     baseline: Text | None = None
     reduction: Columns | None = None
+    scales: Names | None = None
     rows: Annotated[tuple[RowEntry, ...], Field(min_length=1)]
 
     @model_validator(mode="after")

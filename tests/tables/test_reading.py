@@ -346,10 +346,9 @@ DESIGN_MISTAKES = [
     ("toy", "seeds: [1, 2, 3]", "seeds: []", r"designs\[0\]\.seeds"),
     (
         "toy",
-        "claims:\n",
-        "claims:\n"
-        + "".join(f"  {i}: {{text: a, better: 1/a, worse: 1/b}}\n" for i in "abcde"),
-        "6",
+        "claims: [better, worse]",
+        "claims: [better, worse, a, b, c, d, e]",
+        r"designs\[0\]\.claims",
     ),
     (
         "mixed",

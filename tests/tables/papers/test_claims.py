@@ -26,12 +26,11 @@ EGS = Path(__file__).parents[3] / "egs"
 def test_claims_of_the_paper_hold_for_its_numbers(recipe: str):
     tables = load_tables(EGS / recipe / "conf" / "tables.yaml")
     assert tables.claims
-    for design in tables.designs:
-        claims = judge_claims(tables, design, Scores({}, {}, {}, None))
-        papers = [
-            test.paper
-            for claim in claims
-            for test in claim.tests
-            if test.paper is not None
-        ]
-        assert papers and all(paper > 0 for paper in papers), papers
+    papers = [
+        test.paper
+        for design in tables.designs
+        for claim in judge_claims(tables, design, Scores({}, {}, {}, None))
+        for test in claim.tests
+        if test.paper is not None  # claims on rows of our own have none
+    ]
+    assert papers and all(paper > 0 for paper in papers), papers
