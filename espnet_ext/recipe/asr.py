@@ -504,4 +504,5 @@ def tables(
         synthetic_sets=synthetic_sets,
         command=run.command,
         lm_perplexity=run.lm / "perplexity" / "ppl",
+        own_systems=run.own_systems,
     )

@@ -5,7 +5,8 @@ into ``RESULTS.md``.
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from espnet_ext.tables import render
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.design import DESIGN, Making
 from espnet_ext.tables.overview import list_result_folders
-from espnet_ext.tables.reading import Table, Tables, load_tables
+from espnet_ext.tables.reading import Row, Table, Tables, load_tables
 from espnet_ext.tables.result import ClaimResult, TableResult
 from espnet_ext.tables.run_scores import gather_scores
 from espnet_ext.tables.score_table import (
     META,
     SCORES,
     Meta,
+    OwnRow,
     RunRecord,
     read_meta,
     read_scores,
@@ -56,6 +58,7 @@ def write_tables(
     paper: bool = True,
     synthetic_sets: Sequence[str] | None = None,
     lm_perplexity: str | Path | None = None,
+    own_systems: Collection[str] = (),
 ) -> Path:
     """Write a run's scores and tables into ``<expdir>/results``, and print the tables.
 
@@ -63,7 +66,8 @@ def write_tables(
     run has written, since claims are corrected for their number over all of them.
     ``rows`` are those to print (None: all), ``tags`` end the names of folders,
     ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand
-    beside ours. ``synthetic_sets`` are the synthetic test sets, if others are not.
+    beside ours. ``synthetic_sets`` are the synthetic test sets, if others are not. Rows
+    of ``own_systems`` are kept with the scores, as ``tables.yaml`` does not have them.
     """
     if not Path(expdir).is_dir():
         raise InputError(
@@ -98,6 +102,7 @@ def write_tables(
         lm_perplexity=float(perplexity.read_text(encoding="utf-8"))
         if perplexity and perplexity.is_file()
         else None,
+        own_rows=_list_own_rows(tables, names, own_systems),
         runs=(run, *same),
     )
     write_scores(folder, scores, meta)
@@ -114,6 +119,50 @@ def write_tables(
     if len(list_result_folders(tables.recipe_dir)) > 1:
         say("all runs of this recipe: espnet-ext table runs --recipe .")
     return folder
+
+
+def _list_own_rows(
+    tables: Tables, names: Iterable[str], systems: Collection[str]
+) -> tuple[OwnRow, ...]:
+    """Return the rows of some systems in some tables, as they are kept."""
+    rows = []
+    for name in names:
+        for row in tables.tables[name].rows:
+            if row.system not in systems:
+                continue
+            kept = OwnRow(
+                table=name,
+                name=row.name,
+                system=row.system,
+                decoding=row.decoding,
+                columns=tuple(row.paper),
+                curve=row.curve,
+                x=row.x,
+            )
+            rows.append(kept)
+    return tuple(rows)
+
+
+def _add_own_rows(tables: Tables, rows: Iterable[OwnRow], place: Path) -> Tables:
+    """Return tables with the rows that results keep of the user's own systems."""
+    made = dict(tables.tables)
+    for kept in rows:
+        table = made.get(kept.table)
+        if table is None or not set(kept.columns) <= set(tables.columns):
+            raise InputError(
+                f"{place}: own row {kept.name}: its table {kept.table} or a column of "
+                f"it is not in {tables.path}; write the tables again"
+            )
+        row = Row(
+            name=kept.name,
+            system=kept.system,
+            decoding=kept.decoding,
+            paper=dict.fromkeys(kept.columns),
+            curve=kept.curve,
+            x=kept.x,
+        )
+        made[kept.table] = replace(table, rows=(*table.rows, row))
+    return replace(tables, tables=made)
 
 
 def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult]:
@@ -133,6 +182,7 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
             f"{Path(folder) / META}: of the recipe {meta.recipe}, but "
             f"{tables.path} is of another"
         )
+    tables = _add_own_rows(tables, meta.own_rows, Path(folder) / META)
     return collect(tables, meta.tables, scores, meta)
 
 

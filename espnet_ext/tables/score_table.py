@@ -21,6 +21,7 @@ from pydantic import (
     Field,
     NonNegativeInt,
     StrictBool,
+    StrictFloat,
     StrictInt,
     StrictStr,
     TypeAdapter,
@@ -142,6 +143,20 @@ class RunRecord(StrictMapping):
     hardware: Hardware
 
 
+class OwnRow(StrictMapping):
+    """A row of a system of the user's own, which ``tables.yaml`` does not have; in a
+    figure, a point of a ``curve`` at ``x``.
+    """
+
+    table: StrictStr
+    name: StrictStr
+    system: StrictStr
+    decoding: StrictStr
+    columns: tuple[StrictStr, ...]
+    curve: StrictStr = ""
+    x: StrictFloat = 0.0
+
+
 # Results lie in a folder of this name.
 _FolderName = Annotated[str, Field(strict=True, pattern=r"^[^/\\]*$")]
 
@@ -165,6 +180,7 @@ class Meta(StrictMapping):
     lm_perplexity: Weight | None = (
         None  # of a token under the language model, if a table uses one
     )
+    own_rows: tuple[OwnRow, ...] = ()  # below those of ``tables.yaml``
     runs: tuple[RunRecord, ...]  # the latest first
 
 
@@ -219,6 +235,7 @@ def _list_defaults(meta: Meta) -> set[str]:
         "paper": meta.paper,
         "synthetic_sets": meta.synthetic_sets is None,
         "unfinished": not meta.unfinished,
+        "own_rows": not meta.own_rows,
     }
     return {name for name, left_out in unsaid.items() if left_out}
 

@@ -1,6 +1,8 @@
 """Tables of a run, results that a recipe keeps, and their pages."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from espnet_ext.tables.publish import (
     write_tables,
 )
 from espnet_ext.tables.reading import load_tables
-from espnet_ext.tables.score_table import SCORES, read_meta
+from espnet_ext.tables.score_table import SCORES, read_meta, read_scores, write_scores
 
 EGS = Path(__file__).parents[2] / "egs"
 RECIPES = sorted({path.parents[2] for path in EGS.glob("*/results/*/meta.json")})
@@ -101,6 +103,39 @@ def test_kept_results_give_the_pages(toy: Path, write: Callable):
         and text.index("Quoted") < text.index("every design")
         and "### Table 1. New against base" in text
     )
+
+
+def test_rows_of_own_systems_stay_wherever_results_are_read(toy: Path, exp: Path):
+    """Also where they are kept, and with test sets of the user's own."""
+    tables = load_tables(toy)
+    table = tables.tables["1"]
+    blank = dict.fromkeys(table.rows[0].paper)
+    row = replace(table.rows[0], name="mine", system="mine", paper=blank)
+    shown = replace(table, rows=(*table.rows, row))
+    shutil.copytree(exp / table.rows[0].system, exp / "mine")
+    folder = write_tables(
+        replace(tables, tables={**tables.tables, "1": shown}),
+        [shown],
+        None,
+        exp,
+        scale="mini",
+        corpus="c",
+        own_systems=["mine"],
+    )
+    [result] = read_results(folder, toy.parents[1])
+    first, own = result.rows[0], result.rows[-1]
+    assert own.name == "mine" and [each.name for each in result.rows].count("mine") == 1
+    ours = [cell.here for cell in own.cells.values()]
+    assert any(ours) and ours == [cell.here for cell in first.cells.values()]
+    kept = keep_results(folder, toy.parents[1])
+    write_pages(toy.parents[1])
+    assert "| mine " in (kept / "tables.md").read_text()
+    meta = read_meta(folder)
+    gone = meta.own_rows[0].model_copy(update={"columns": ("gone",)})
+    scores, _ = read_scores(folder)
+    write_scores(folder, scores, meta.model_copy(update={"own_rows": (gone,)}))
+    with pytest.raises(InputError, match=r"meta\.json: .*mine"):
+        read_results(folder, toy.parents[1])
 
 
 def test_no_number_of_the_paper_stands_beside_those_of_another_corpus(
