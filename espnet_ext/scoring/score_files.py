@@ -187,18 +187,20 @@ def _estimate_interval(score: Score) -> list[float] | None:
     """Estimate the interval of a rate in percent, over the units that share speakers.
 
     Over speakers or sessions it is that of comparisons and tables; over utterances, of
-    which there are many, that of the bootstrap.
+    which there are many, that of the bootstrap. None below two units with a reference.
     """
     _, unit_of = _find_units(score)
+    sums: dict[str, ErrorRate] = {}
+    for key, counts in score.utterances.items():
+        unit = unit_of.get(key, key)
+        sums[unit] = sums.get(unit, ZERO) + counts
+    if sum(counts.reference_length > 0 for counts in sums.values()) < 2:
+        return None  # every draw would be the same
     if not unit_of:
-        ends = bootstrap_interval([*score.utterances.values()])
+        ends = bootstrap_interval([*sums.values()])
         return [convert_to_percent(end) for end in ends]
     from espnet_ext.scoring.significance import estimate_interval
 
-    sums: dict[str, ErrorRate] = {}
-    for key, counts in score.utterances.items():
-        unit = unit_of[key]
-        sums[unit] = sums.get(unit, ZERO) + counts
     errors = [counts.errors for counts in sums.values()]
     lengths = [counts.reference_length for counts in sums.values()]
     found = estimate_interval([errors], lengths)

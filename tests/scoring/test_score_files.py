@@ -21,7 +21,12 @@ from espnet_ext.scoring.comparison import System, compare_systems
 from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
-from espnet_ext.scoring.score_files import evaluate, summarise, write_reports
+from espnet_ext.scoring.score_files import (
+    describe_interval,
+    evaluate,
+    summarise,
+    write_reports,
+)
 from espnet_ext.scoring.significance import estimate_interval
 from espnet_ext.scoring.speaker_attributed import score_speakers
 from espnet_ext.text.words import Segment
@@ -114,6 +119,15 @@ def test_summary_holds_what_tables_read():
     }
 
 
+def test_one_utterance_has_no_interval():
+    """Nor has one beside others that say nothing."""
+    for reference in ({"u": "a b"}, {"u": "a b", "v": ""}):
+        hypothesis = {**reference, "u": "a c"}
+        summary = summarise(score_texts(reference, hypothesis))
+        assert summary["value"] == 50.0 and summary["ci95"] is None
+        assert describe_interval(summary).startswith("no interval")
+
+
 def test_reports_are_written_and_stale_ones_deleted(tmp_path):
     score = score_texts(REFERENCE, HYPOTHESIS, utt2spk=SPEAKERS)
     summary = summarise(score)
@@ -157,7 +171,7 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
         50.0,
     )
     assert (english["errors"], english["words"], english["value"]) == (1, 2, 50.0)
-    assert english["ci95"] == [50.0, 50.0]
+    assert english["ci95"] is None  # only one of them speaks it
     assert {path.name for path in (tmp_path / "parts").iterdir()} == set(
         summary["measures"]
     )
