@@ -25,6 +25,8 @@ PACKAGES = (
     ),
     *("transformers", "ctranslate2"),
 )
+# git's patterns of what a run reads of a checkout
+READ = (":(top,glob)**/*.py", ":(top,glob)**/*.sh", ":(top,glob)**/conf/**")
 
 
 def write_record(
@@ -46,22 +48,31 @@ def write_record(
 def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
     """Return how results were made, as their ``meta`` holds it.
 
-    ``git`` has the commit, and whether the tree differs from it; null outside a git
-    checkout.
+    ``git`` has the commit, and whether code or configs differ from it; null outside a
+    git checkout.
     """
-    commit, status = (
-        _output("git", "-C", str(repository), *words)
-        for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))
-    )
     return {
         "command": command,
-        "git": None
-        if commit is None or status is None
-        else {"commit": commit, "dirty": bool(status)},
+        "git": _describe_checkout(repository),
         "versions": versions(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "hardware": hardware(),
     }
+
+
+def _describe_checkout(repository: str | Path) -> dict[str, Any] | None:
+    """Return the commit of a checkout, and whether a run may differ from it: by a file
+    that was changed, or by new code or configs.
+
+    Other new files, such as what commands have written here, change no result.
+    """
+    git = ("git", "-C", str(repository))
+    commit = _output(*git, "rev-parse", "HEAD")
+    changed = _output(*git, "status", "--porcelain", "--untracked-files=no")
+    new = _output(*git, "ls-files", "--others", "--exclude-standard", "--", *READ)
+    if commit is None or changed is None or new is None:
+        return None
+    return {"commit": commit, "dirty": bool(changed or new)}
 
 
 def versions() -> dict[str, str | None]:

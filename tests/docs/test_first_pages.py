@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -87,12 +88,35 @@ def commands(page: Path) -> list[str]:
     return [line.split("  #")[0] for block in joined for line in block.splitlines()]
 
 
+def list_names() -> set[str]:
+    """Return the names in this folder, those of folders with a slash, as git has it."""
+    return {f"{path.name}{'/' * path.is_dir()}" for path in Path().iterdir()}
+
+
+def list_seen_by_git(names: set[str]) -> set[str]:
+    """Return those of some names in the repository's folder that git does not ignore;
+    none outside of a checkout.
+    """
+    if not (ROOT / ".git").exists():
+        return set()
+    ignored = subprocess.run(
+        ["git", "-C", ROOT, "check-ignore", *names],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return names - set(ignored.stdout.split())
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/first_steps.md"])
 def test_commands_run_on_these_files(page, monkeypatch):
     lines = commands(ROOT / page)
     assert lines
+    there = list_names()
     for line in lines:
         run(line, monkeypatch)
+    written = list_names() - there
+    assert written and not list_seen_by_git(written)
 
 
 @pytest.mark.parametrize(

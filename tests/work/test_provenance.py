@@ -47,3 +47,24 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     }
     (tmp_path / "file").write_text("2")
     assert collect_meta("", tmp_path)["git"]["dirty"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("rescored/text", False), ("my.yaml", False), ("a/new.py", True)]
+    + [("egs/r/conf/mini_own.yaml", True)],
+)
+def test_new_files_count_where_a_run_reads_them(tmp_path: Path, name: str, counts):
+    for words in (
+        ["init"],
+        ["-c", "user.name=a", "-c", "user.email=a@b"]
+        + ["commit", "--allow-empty", "-m", "first"],
+    ):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    below = tmp_path / "egs" / "r" / "conf"
+    below.mkdir(parents=True)
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    assert collect_meta("", below.parent)["git"]["dirty"] is counts
