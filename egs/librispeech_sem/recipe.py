@@ -209,11 +209,16 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         inputs=list(dict.fromkeys(shapes)),
         shapes=shapes_of(stats, Selection(run.sections["settings"]["max_tokens"])),
     )
-    whole = 1 + sum(
-        stage.epochs for stage, _ in stages
-    )  # from there on the whole network is trained, and averaged
+    # From there on the whole network is trained, and averaged.
+    whole = 1 + sum(stage.epochs for stage, _ in stages)
+    # CTC alone has no accuracy on the dev sets.
+    is_ctc = config.get("model_conf", {}).get("ctc_weight") == 1
     yield average_step(
-        run, folder, run.setting("average"), first_epoch=whole if stages else 1
+        run,
+        folder,
+        run.setting("average"),
+        criterion="valid.loss.min" if is_ctc else "valid.acc.max",
+        first_epoch=whole,
     )
 
 

@@ -13,7 +13,7 @@ set -euo pipefail
 # What to run
 table=1          # number of a table of the paper, several separated by commas, or all
 rows=            # rows of the table by name, separated by commas; all if empty
-scale=mini       # smoke|mini|mini_short|mini_few|mini_digits|full: size of the models and of the synthetic corpus; full is the paper's
+scale=mini       # smoke|mini|mini_short|mini_few|mini_out|mini_digits|full: size of the models and of the synthetic corpus; full is the paper's
 seed=            # seeds, separated by commas; if empty, as many as conf/tables.yaml has for each system (seeds)
 pretrain=        # true|false: layer-wise pre-training; the scale's own choice if empty
 lm_size=         # small|large: the language model of table 5; the scale's own choice if empty

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from few_digits import draw_training_set, speech, write
+from few_digits import draw_training_set, in_pink_noise, speech, write
 from matplotlib.figure import Figure
 
 from espnet_ext.scoring.alignments import Measure
@@ -154,18 +153,6 @@ def make_corpus(folder: Path) -> None:
             )
     shutil.copy(DIGITS / "SPEAKERS.TXT", new)
     new.rename(folder)
-
-
-def in_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Add noise whose power falls as 1 / frequency, 5 to 15 dB below the speech: not
-    the noises of the training set.
-    """
-    spectrum = np.fft.rfft(rng.standard_normal(len(samples)))
-    noise = np.fft.irfft(
-        spectrum / np.sqrt(np.maximum(1, np.arange(len(spectrum)))), len(samples)
-    )
-    noise *= samples.std() / noise.std() * 10 ** (-rng.uniform(5, 15) / 20)
-    return 0.5 * (samples + noise)
 
 
 def decoded(system: str, part: str) -> Path:

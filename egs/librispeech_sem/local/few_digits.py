@@ -3,11 +3,13 @@
 and test parts become links.
 
 Noise is three other speakers or a hum, at 5 to 20 dB. The same seed gives the same
-bytes.
+bytes. With --leave-out the training and dev parts lack a speaker, of whom the test parts
+are: all recordings, and those for training in pink noise too.
 Example: local/few_digits.py --corpus LibriSpeech-digits --output LibriSpeech-digits-few
 """
 
 import argparse
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import soundfile
 import soxr
 
 from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import (
     OTHER,
     SAMPLE_RATE,
@@ -26,11 +29,10 @@ from espnet_ext.synthetic.acoustics import (
 from espnet_ext.synthetic.parameters import make_generator
 from espnet_ext.work.files import user_path
 
-CLEAN, NOISY, CONDITION = (
-    "train-clean-100",
-    "train-other-500",
-    replace(OTHER, snr=(5, 20)),
-)
+CLEAN = "train-clean-100"
+NOISY = "train-other-500"
+CONDITION = replace(OTHER, snr=(5, 20))
+PINK_SNR = (5, 15)  # dB, as in the parts of LibriSpeech-digits that are called other
 
 
 def main() -> None:
@@ -51,17 +53,52 @@ def main() -> None:
     )
     parser.add_argument("--share", type=float, default=0.2, help="1: all")
     parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--leave-out", metavar="SPEAKER", default="", help="of tests")
     args = parser.parse_args()
+    if args.leave_out and not (args.corpus / CLEAN / args.leave_out).is_dir():
+        raise InputError(f"{args.corpus / CLEAN}: has no speaker {args.leave_out}")
     args.output.mkdir(parents=True)
     for path in args.corpus.resolve().iterdir():
-        if path.name not in (CLEAN, NOISY):
-            (args.output / path.name).symlink_to(path)
-    draw_training_set(args.corpus, args.output, args.share, args.seed)
+        is_part = path.is_dir()
+        if path.name in (CLEAN, NOISY) or (is_part and args.leave_out):
+            continue
+        (args.output / path.name).symlink_to(path)
+    draw_training_set(
+        args.corpus, args.output, args.share, args.seed, left_out=args.leave_out
+    )
+    if args.leave_out:
+        leave_out(args.leave_out, args.corpus, args.output, args.seed)
 
 
-def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> None:
-    """Write a share of the clean training set and of its noisy copy."""
-    files = sorted((corpus / CLEAN).rglob("*.flac"))
+def leave_out(speaker: str, corpus: Path, output: Path, seed: int) -> None:
+    """Write dev parts without a speaker, and test parts of all that it has recorded."""
+    for part in ("dev-clean", "dev-other"):
+        for folder in (corpus / part).iterdir():
+            if folder.name != speaker:
+                shutil.copytree(folder, output / part / folder.name)
+    # No model has heard the speaker, so that the training recordings can be tests too.
+    for condition in ("clean", "other"):
+        test = output / f"test-{condition}"
+        # Parts number their utterances alike, so that each needs a chapter of its own.
+        for number, part in enumerate((f"test-{condition}", f"dev-{condition}")):
+            for path in sorted((corpus / part / speaker).rglob("*.flac")):
+                write(path, test, prefix=str(number))
+        for path in sorted((corpus / CLEAN / speaker).rglob("*.flac")):
+            pink = None
+            if condition == "other":
+                rng = make_generator(seed, "pink", path.name)
+                pink = in_pink_noise(speech(path, SAMPLE_RATE), rng)
+            write(path, test, pink)
+
+
+def draw_training_set(
+    corpus: Path, output: Path, share: float, seed: int, left_out: str = ""
+) -> None:
+    """Write a share of the clean training set and of its noisy copy, without the
+    speaker who is left out.
+    """
+    found = sorted((corpus / CLEAN).rglob("*.flac"))
+    files = [path for path in found if path.parents[1].name != left_out]
     drawn = make_generator(seed, "few").choice(
         2 * len(files), round(2 * len(files) * share), replace=False
     )
@@ -74,18 +111,20 @@ def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> No
         )
 
 
-def write(path: Path, part: Path, recorded: np.ndarray | None = None) -> None:
-    """Write an utterance into a part, at 16 kHz, with its transcript; if it was
-    recorded again, in another chapter.
+def write(
+    path: Path, part: Path, recorded: np.ndarray | None = None, prefix: str = ""
+) -> None:
+    """Write an utterance into a part, at 16 kHz, with its transcript.
+
+    If it was recorded again, or with ``prefix``, it is in another chapter.
     """
     speaker, chapter, utterance = path.stem.split("-")
     text = dict(
         line.split(" ", 1)
         for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open()
     )[path.stem]
-    chapter = (
-        chapter if recorded is None else f"9{chapter}"
-    )  # no other chapter's, since ids are unique in a corpus
+    # No other chapter's number, since ids are unique in a corpus.
+    chapter = (prefix or ("" if recorded is None else "9")) + chapter
     folder = part / speaker / chapter
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{speaker}-{chapter}-{utterance}.flac"
@@ -108,6 +147,18 @@ def noisy(path: Path, files: list[Path], seed: int) -> np.ndarray:
         CONDITION,
         rng,
     )
+
+
+def in_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Add noise whose power falls as 1 / frequency, 5 to 15 dB below the speech: not
+    the noises of the training set.
+    """
+    spectrum = np.fft.rfft(rng.standard_normal(len(samples)))
+    noise = np.fft.irfft(
+        spectrum / np.sqrt(np.maximum(1, np.arange(len(spectrum)))), len(samples)
+    )
+    noise *= samples.std() / noise.std() * 10 ** (-rng.uniform(*PINK_SNR) / 20)
+    return 0.5 * (samples + noise)
 
 
 def speech(path: Path, rate: int = VOICE_RATE) -> np.ndarray:
