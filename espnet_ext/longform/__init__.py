@@ -1,5 +1,6 @@
-"""Acoustic models with contexts from seconds to an hour (P5: Flynn and Ragni 2024), all
-of it.
+"""Train acoustic models on contexts from seconds to an hour (P5: Flynn and Ragni 2024).
+
+Everything that P5 needs is here.
 
 ====================================  ==================================================
 ``long_fastconformer.py``             ``encoder: long_fastconformer`` (sections 2, 3.2)

@@ -21,11 +21,15 @@ class Ramp:
     rmax: float = 3.0
     dmax: float = 5.0
 
-    def limits(self, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def compute_limits(
+        self, updates: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the limits of r, at least 1, and of d after some updates.
 
         They are scalars on the device of ``updates``.
         """
+        # On the device all along: a number for Python would make a GPU wait each
+        # update.
         past = (updates - self.start).double()
         factor_share = past / (self.factor_end - self.start)
         shift_share = past / (self.shift_end - self.start)
@@ -66,6 +70,8 @@ class BatchRenorm(torch.nn.Module):
         self.eps = eps
         self.weight = torch.nn.Parameter(torch.ones(size))
         self.bias = torch.nn.Parameter(torch.zeros(size))
+        # The deviation, not the variance as in torch: Ioffe's r is a ratio of
+        # deviations.
         self.register_buffer("running_mean", torch.zeros(size))
         self.register_buffer("running_deviation", torch.ones(size))
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
@@ -81,21 +87,23 @@ class BatchRenorm(torch.nn.Module):
         weight = self.weight
         bias = self.bias
         if self.training:
-            r, d = self._correction(frames.detach())
+            r, d = self._find_correction(frames.detach())
             # ((x - m) / s * r + d) * weight + bias, in one kernel of torch's: batch
-            # normalisation whose weight and bias hold the correction
+            # normalisation whose weight and bias hold the correction, and which keeps
+            # no running values of its own
             frames = torch.batch_norm(
                 frames,
-                weight * r,
-                weight * d + bias,
-                None,
-                None,
-                True,
-                0.0,
-                self.eps,
-                torch.backends.cudnn.enabled,
+                weight=weight * r,
+                bias=weight * d + bias,
+                running_mean=None,
+                running_var=None,
+                training=True,
+                momentum=0.0,
+                eps=self.eps,
+                cudnn_enabled=torch.backends.cudnn.enabled,
             )
         else:
+            # The same in two operations: (x - M) / S * weight + bias.
             scale = weight / self.running_deviation
             offset = bias - self.running_mean * scale
             frames = (frames * scale + offset).to(x.dtype)
@@ -104,24 +112,27 @@ class BatchRenorm(torch.nn.Module):
         return x.new_zeros(x.shape).masked_scatter(valid.unsqueeze(-1), frames)
 
     @torch.no_grad()
-    def _correction(self, frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _find_correction(
+        self, frames: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return r and d of a batch's frames, (D,) each; update the running values."""
-        # half precision is too coarse for sums over thousands of frames
+        # Half precision is too coarse for sums over thousands of frames.
         exact = torch.promote_types(frames.dtype, torch.float32)
         variance, mean = torch.var_mean(frames.to(exact), dim=0, correction=0)
         deviation = (variance + self.eps).sqrt()
         r = torch.ones_like(deviation)
         d = torch.zeros_like(mean)
         if self.ramp is not None:
-            rmax, dmax = self.ramp.limits(self.updates)
+            rmax, dmax = self.ramp.compute_limits(self.updates)
             rmax = rmax.to(r)
             dmax = dmax.to(r)
             r = deviation / self.running_deviation
             r = torch.clamp(r, 1.0 / rmax, rmax)
             d = (mean - self.running_mean) / self.running_deviation
             d = torch.clamp(d, -dmax, dmax)
+        # After r and d, which are those of the running values before this batch (Ioffe,
+        # algorithm 1). 1 / updates at first: a plain mean over the batches so far.
         self.updates += 1
-        # 1 / updates at first: a plain mean over the batches so far
         share = self.updates.to(self.running_mean).reciprocal()
         share = share.clamp(min=self.momentum)
         self.running_mean.lerp_(mean.to(share), share)

@@ -58,14 +58,15 @@ class Schedule:
                 f"{self.batch_seconds:g} s"
             )
 
-    def length(self, recordings: int) -> float:
+    def find_length(self, recordings: int) -> float:
         """Return the sequence length after a number of recordings (P5, section 2.3).
 
         It is in seconds.
         """
         if not self.double_every:
             return self.max_seconds
-        # The exponent is bounded: 2 ** (10 ** 6) is too large for a float.
+        # The text's formula, s_0 * 2 ** floor(r / n), see the module's docstring. The
+        # exponent is bounded: 2 ** (10 ** 6) is too large for a float.
         doublings = min(recordings // self.double_every, 64)
         doubled = self.initial_seconds * 2**doublings
         return min(doubled, self.max_seconds)
@@ -77,7 +78,7 @@ class Schedule:
         doublings = max(0, math.ceil(math.log2(factor)))
         return doublings * self.double_every
 
-    def sequences(self, length: float) -> int:
+    def count_sequences(self, length: float) -> int:
         """Return how many sequences of ``length`` seconds fill a batch.
 
         The last one may be cut.
@@ -85,7 +86,7 @@ class Schedule:
         return math.ceil(self.batch_seconds / length)
 
 
-def batches(
+def cut_batches(
     durations: Mapping[str, float],
     schedule: Schedule,
     *,
@@ -107,7 +108,7 @@ def batches(
     that of ``durations``, recording -> seconds.
     """
     _require_recordings(durations)
-    cutter = _Cutter(durations, schedule, _order(durations, passes, seed))
+    cutter = _Cutter(durations, schedule, _order_recordings(durations, passes, seed))
     while cutter.waiting or cutter.opened:
         yield cutter.next_batch()
 
@@ -137,11 +138,13 @@ class _Cutter:
     def next_batch(self) -> list[Chunk]:
         """Return chunks of ``batch_seconds`` together, less only in the last batch."""
         self._open_enough()
-        length = self.schedule.length(self.seen - 1)  # that of the one opened last
+        # That of the one opened last: all sequences of a batch have one length.
+        length = self.schedule.find_length(self.seen - 1)
         self.untouched = len(self.opened)
         may_open_to_fit = self.schedule.whole_first  # once in a batch
         batch: list[Chunk] = []
         room = self.schedule.batch_seconds
+        # Less room than the shortest chunk stays empty.
         while room >= SHORTEST and (self.opened or self.waiting):
             if self.waiting and self.untouched <= 0:
                 self._open_first()
@@ -151,6 +154,7 @@ class _Cutter:
                 may_open_to_fit = False
                 self.untouched = 0
                 continue
+            # A whole sequence is cut after all: a batch is never left half empty.
             if choice is None:
                 choice = (0, min(length, room))
             place, seconds = choice
@@ -162,8 +166,8 @@ class _Cutter:
     def _open_enough(self) -> None:
         """Open as many recordings as a batch has full sequences, at least."""
         while self.waiting:
-            length = self.schedule.length(self.seen)
-            if len(self.opened) >= self.schedule.sequences(length):
+            length = self.schedule.find_length(self.seen)
+            if len(self.opened) >= self.schedule.count_sequences(length):
                 return
             self.opened.append((self.waiting.popleft(), 0.0))
             self.seen += 1
@@ -175,8 +179,7 @@ class _Cutter:
         self.untouched = 1
 
     def _choose_next(self, length: float, room: float) -> tuple[int, float] | None:
-        """Return the place in ``opened`` of the next chunk's recording, and its
-        seconds.
+        """Return which of ``opened`` gives the next chunk, and how many seconds.
 
         None: ``whole_first`` asks for a whole chunk, and none fits without a loss.
         """
@@ -196,7 +199,8 @@ class _Cutter:
         duration = self.durations[recording]
         end = min(start + seconds, duration)
         self.untouched -= 1
-        # A shorter rest is no chunk.
+        # A shorter rest is no chunk. A longer one waits at the end: recordings take
+        # turns, so that neighbours in a batch are of different ones.
         if duration - end >= SHORTEST:
             self.opened.append((recording, end))
         return Chunk(recording, start, end)
@@ -239,13 +243,15 @@ def _require_recordings(durations: Mapping[str, float]) -> None:
             )
 
 
-def _order(
+def _order_recordings(
     durations: Mapping[str, float], passes: int, seed: int | None
 ) -> Iterator[str]:
     """Yield the recordings of all passes; without a seed in the given order."""
     for number in range(passes):
         order = list(durations)
         if seed is not None:
+            # Of a string Python's generator takes a hash that is the same in each
+            # process.
             random.Random(f"{seed} {number}").shuffle(order)
         yield from order
 
@@ -333,7 +339,7 @@ def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> Non
     if schedule.warmup_recordings >= seen:
         raise InputError(
             f"sequences never reach the context of {context:g} s: they get "
-            f"{schedule.length(seen - 1):g} s long in "
+            f"{schedule.find_length(seen - 1):g} s long in "
             f"{seen:,} recordings of {passes} pass{'es' if passes > 1 else ''}, "
             f"and need {schedule.warmup_recordings:,}"
         )

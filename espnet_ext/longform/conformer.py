@@ -51,6 +51,7 @@ class SelfAttention(torch.nn.Module):
                 queries, keys, values, dropout_p=dropout
             )
         else:
+            # Utterances of one length at a time. Padded frames keep their zeros.
             context = torch.zeros_like(values)
             for rows, length in padding.groups:
                 found = scaled_dot_product_attention(
@@ -59,6 +60,7 @@ class SelfAttention(torch.nn.Module):
                     values[:, :, :length].index_select(0, rows),
                     dropout_p=dropout,
                 )
+                # Under autocast the product may have another type than the zeros.
                 own = context[:, :, :length]
                 own.index_copy_(0, rows, found.to(context.dtype))
         joined = context.transpose(1, 2).flatten(2)
@@ -118,12 +120,12 @@ class ConformerLayer(torch.nn.Module):
         attention_dropout_rate: float = 0.0,
     ):
         super().__init__()
-        self.first_feed_forward = feed_forward(size, units, dropout_rate)
+        self.first_feed_forward = make_feed_forward(size, units, dropout_rate)
         self.attention_norm = torch.nn.LayerNorm(size)
         self.attention = SelfAttention(size, heads, attention_dropout_rate)
         self.convolution_norm = torch.nn.LayerNorm(size)
         self.convolution = ConvolutionModule(size, kernel, norm, ramp)
-        self.second_feed_forward = feed_forward(size, units, dropout_rate)
+        self.second_feed_forward = make_feed_forward(size, units, dropout_rate)
         self.norm = torch.nn.LayerNorm(size)
         self.dropout = torch.nn.Dropout(dropout_rate)
 
@@ -134,6 +136,7 @@ class ConformerLayer(torch.nn.Module):
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`."""
+        # Half steps, "Macaron" style (Gulati et al. 2020, section 2.4).
         x = x + 0.5 * self.first_feed_forward(x)
         attended = self.attention(self.attention_norm(x), padding, rotation)
         x = x + self.dropout(attended)
@@ -143,8 +146,10 @@ class ConformerLayer(torch.nn.Module):
         return self.norm(x)
 
 
-def feed_forward(size: int, units: int, dropout_rate: float) -> torch.nn.Sequential:
-    """Apply layer normalisation, a hidden layer of GELU and a projection back."""
+def make_feed_forward(
+    size: int, units: int, dropout_rate: float
+) -> torch.nn.Sequential:
+    """Make a module: layer normalisation, a hidden layer of GELU, a projection back."""
     return torch.nn.Sequential(
         torch.nn.LayerNorm(size),
         torch.nn.Linear(size, units, bias=False),

@@ -1,5 +1,6 @@
-"""Subsampling by stride-2 convolutions, depthwise separable or full, that padding does
-not affect.
+"""Subsample by stride-2 convolutions that padding does not affect.
+
+They are depthwise separable or full.
 """
 
 import torch
@@ -7,21 +8,21 @@ import torch
 from espnet_ext.upstream.padding import mark_valid_frames
 
 KERNEL = 3
-# frames of output at a time, without gradients: what the first stage gives fills no
-# memory, but caches
+# Frames of output at a time, without gradients: what the first stage gives then fits
+# into the processor's caches.
 BLOCK = 64
 
 
 class ConvSubsampling(torch.nn.Module):
-    """Apply convolutions of 3 x 3 with stride 2 over time and features, each with a
-    SiLU, and a projection.
+    """Apply convolutions of 3 x 3 with stride 2, each with a SiLU, and a projection.
 
-    With ``separable``, all but the first are depthwise convolutions followed by 1 x 1
-    convolutions: the subsampling of FastConformer (P5, section 2.1; Rekesh et al.
-    2023). Otherwise they are full convolutions, as in Conformer. P5 names no
-    nonlinearity; its published models have SiLU, and no bias in the projection. Padded
-    frames are set to 0 before each convolution, like those beyond the end of the batch.
-    Time is subsampled by ``2 ** stages``.
+    The strides are over time and features. With ``separable``, all but the first are
+    depthwise convolutions followed by 1 x 1 convolutions: the subsampling of
+    FastConformer (P5, section 2.1; Rekesh et al. 2023). Otherwise they are full
+    convolutions, as in Conformer. P5 names no nonlinearity; its published models have
+    SiLU, and no bias in the projection. Padded frames are set to 0 before each
+    convolution, like those beyond the end of the batch. Time is subsampled by ``2 **
+    stages``.
     """
 
     def __init__(
@@ -34,21 +35,25 @@ class ConvSubsampling(torch.nn.Module):
     ):
         super().__init__()
         self.stages = torch.nn.ModuleList(
-            _stage(1 if stage == 0 else channels, channels, separable and stage > 0)
+            _make_stage(
+                1 if stage == 0 else channels, channels, separable and stage > 0
+            )
             for stage in range(stages)
         )
         width = input_size
         for _ in range(stages):
-            width = halved(width)
+            width = halve(width)
         self.projection = torch.nn.Linear(channels * width, output_size, bias=False)
 
     def forward(
         self, x: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Subsample features, (B, T, F), of lengths (B,), the longest T: (B, T', D),
-        ``ceil(length / 2 ** stages)``.
+        """Subsample features, (B, T, F), of lengths (B,), the longest T.
+
+        Returns (B, T', D) and lengths, ``ceil(length / 2 ** stages)``.
         """
         unit = 2 ** len(self.stages)
+        # Backpropagation needs what all stages give, so that blocks would save nothing.
         size = x.size(1) if torch.is_grad_enabled() else BLOCK * unit
         parts = []
         for start in range(0, x.size(1), size):
@@ -58,26 +63,29 @@ class ConvSubsampling(torch.nn.Module):
             part = self._subsample(x[:, begin : start + size], lengths - begin)
             parts.append(part[:, (start - begin) // unit :])
         for _ in self.stages:
-            lengths = halved(lengths)
+            lengths = halve(lengths)
         return torch.cat(parts, dim=1), lengths
 
     def _subsample(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        x, padded = x.unsqueeze(1), bool(lengths.min() < x.size(1))
+        """Subsample features, (B, T, F), at once: (B, T', D)."""
+        is_padded = bool(lengths.min() < x.size(1))
+        x = x.unsqueeze(1)  # (B, channels, T, F)
         for stage in self.stages:
-            if padded:
+            # A bias makes something of silence: padding has to be cleared at each
+            # stage.
+            if is_padded:
                 x = x * mark_valid_frames(lengths, x.size(2))[:, None, :, None]
-            x, lengths = stage(x), halved(lengths)
+            x = stage(x)
+            lengths = halve(lengths)
         return self.projection(x.transpose(1, 2).flatten(2))
 
 
-def halved[Length: (int, torch.Tensor)](length: Length) -> Length:
-    """Return the length after a stride of 2, ``ceil(length / 2)``, of a number or a
-    tensor.
-    """
+def halve[Length: (int, torch.Tensor)](length: Length) -> Length:
+    """Return the length after a stride of 2, ``ceil(length / 2)``."""
     return (length + 1) // 2
 
 
-def _stage(inputs: int, channels: int, separable: bool) -> torch.nn.Sequential:
+def _make_stage(inputs: int, channels: int, separable: bool) -> torch.nn.Sequential:
     if separable:
         convolutions = [
             torch.nn.Conv2d(

@@ -1,6 +1,4 @@
-"""``model: ctc_per_second``: ESPnet's ASR model whose loss is that of a second of
-audio.
-"""
+"""``model: ctc_per_second``: ESPnet's ASR model with the loss of a second of audio."""
 
 from typing import Any
 
@@ -9,8 +7,9 @@ from espnet2.asr.espnet_model import ESPnetASRModel
 
 
 class CTCPerSecondModel(ESPnetASRModel):
-    """Divide the loss of ESPnet's hybrid CTC/attention model by the seconds of a batch,
-    not by its utterances.
+    """Divide ESPnet's loss by the seconds of a batch, not by its utterances.
+
+    The loss is that of the hybrid CTC/attention model.
 
     ESPnet's loss is a mean over utterances. So an hour of audio in one sequence has 360
     times the loss, and the gradient, of an hour in sequences of 10 s, and clipping at a
@@ -41,10 +40,12 @@ class CTCPerSecondModel(ESPnetASRModel):
             speech, speech_lengths, text, text_lengths, **kwargs
         )
         seconds = speech_lengths.sum()[None] * self.input_seconds
+        # ESPnet's mean over utterances becomes their sum, and that is divided.
         scale = len(speech) / seconds
-        losses = {
-            name: value * scale
-            for name, value in stats.items()
-            if name.startswith("loss") and value is not None
-        }
+        losses = {}
+        for name, value in stats.items():
+            # Error rates are no sums over time, and stay as they are.
+            if name.startswith("loss") and value is not None:
+                losses[name] = value * scale
+        # In place of the batch's size, by which ESPnet weights means.
         return loss * scale, stats | losses, seconds

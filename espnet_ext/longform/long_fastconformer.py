@@ -18,7 +18,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.batch_renorm import Ramp
 from espnet_ext.longform.conformer import NORMS, ConformerLayer
 from espnet_ext.longform.conv_subsampling import ConvSubsampling
-from espnet_ext.longform.positions import rotation, sinusoids
+from espnet_ext.longform.positions import compute_rotation, compute_sinusoids
 from espnet_ext.upstream.padding import Padding
 
 # Convolutions of stride 2, whether they are depthwise separable, and their channels
@@ -28,8 +28,9 @@ POSITIONS = ("rotary", "sinusoidal", "fourier", "none")
 
 
 class LongFastConformerEncoder(AbsEncoder):
-    """Run FastConformer with dense attention and self-conditioned CTC (P5, sections
-    2.1, 2.4 and 3.2).
+    """Run FastConformer with dense attention and self-conditioned CTC.
+
+    P5, sections 2.1, 2.4 and 3.2.
 
     Attention has no mask, so that torch can use its flash kernel: it runs once for each
     length of a batch's utterances.
@@ -157,15 +158,18 @@ class LongFastConformerEncoder(AbsEncoder):
         shortest = int(ilens.min())
         if shortest < 1:
             raise TooShortUttError("has no frame, return empty results", shortest, 0)
+        # Without what pads all utterances, as in a part of a larger batch.
         x, lengths = self.subsampling(xs_pad[:, : int(ilens.max())], ilens)
         frames = x.size(1)
         padding = Padding.of(lengths, frames)
         turned = None
         if self.positions == "rotary":
-            turned = rotation(frames, self.head_size, self.rotary_base, x.device)
+            turned = compute_rotation(
+                frames, self.head_size, self.rotary_base, x.device
+            )
         elif self.positions == "sinusoidal":
             scaled = x * math.sqrt(self._output_size)
-            x = scaled + sinusoids(frames, self._output_size, device=x.device)
+            x = scaled + compute_sinusoids(frames, self._output_size, device=x.device)
         elif self.fourier is not None:
             x = self.fourier(x)
         for number, layer in enumerate(self.layers, start=1):
@@ -187,6 +191,7 @@ class LongFastConformerEncoder(AbsEncoder):
                 "give model_conf a ctc_weight above 0, or encoder_conf "
                 "self_conditioning: false"
             )
+        # The head reads what it reads after the last layer: normalised by the same.
         posteriors = ctc.softmax(self.after_norm(x))
         return self.conditioning_layer(posteriors)
 

@@ -16,7 +16,7 @@ def compute_angles(
     return torch.outer(places, base**-exponents)
 
 
-def rotation(
+def compute_rotation(
     length: int, width: int, base: float, device: torch.device | str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return cosine and sine for :func:`rotate`, (length, width / 2) each.
@@ -24,6 +24,7 @@ def rotation(
     ``width`` is a head's.
     """
     turned = compute_angles(length, width, base, device)
+    # Only now in single precision: sine and cosine are between -1 and 1.
     return turned.cos().float(), turned.sin().float()
 
 
@@ -33,6 +34,9 @@ def rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.T
     ``x`` are queries or keys, (B, heads, T, d). ``cosine`` and ``sine`` of each
     position's angles are (T, d / 2). The result has the type of ``x``.
     """
+    # Halves, as in GPT-NeoX, not neighbours (2 i, 2 i + 1) as in Su et al.: the same
+    # but for the order of dimensions, which the projections before can learn in any
+    # order.
     first, second = x.chunk(2, dim=-1)
     turned_first = first * cosine - second * sine
     turned_second = second * cosine + first * sine
@@ -40,7 +44,7 @@ def rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.T
     return turned.to(x.dtype)
 
 
-def sinusoids(
+def compute_sinusoids(
     length: int, size: int, base: float = 1e4, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
     """Return sinusoidal encodings, sine and cosine by turns, (length, size).

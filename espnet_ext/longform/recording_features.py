@@ -28,9 +28,9 @@ from espnet_ext.work.parallel import Place
 NO_SPEECH = "no_speech.txt"
 _SHOWN = 3
 _BLOCK_FRAMES = 3000  # computed at a time
-_LOG_FLOOR = 1e-6
+_LOG_FLOOR = 1e-6  # added to energies, of which silence has none
 _LOG_OF_SILENCE = -1.0  # normalised
-_DEVIATION_FLOOR = 1e-8
+_DEVIATION_FLOOR = 1e-8  # of a channel that does not change: nothing is divided by 0
 _RECORDINGS_OF_A_SHARD = 50
 # of half precision: larger features, which are rare, are cut to it
 _LARGEST = float(np.finfo(np.float16).max)
@@ -66,6 +66,7 @@ class RecordingFeatures:
                 raise InputError(f"features_conf: {name} must be above 0")
         window = torch.hann_window(self.window)
         energies = MelEnergies(window, self.hop, self.rate, self.n_mels)
+        # The class is frozen; this follows from its fields, and is no setting.
         object.__setattr__(self, "_energies", energies)
 
     @property
@@ -78,7 +79,7 @@ class RecordingFeatures:
             return np.float32(0)
         return np.log(np.float32(1.001 * _LOG_FLOOR))
 
-    def frames(self, length: int) -> int:
+    def count_frames(self, length: int) -> int:
         """Return the number of frames of ``length`` samples; 0 if below a window."""
         return max(0, (length - self.window) // self.hop + 1)
 
@@ -90,6 +91,7 @@ class RecordingFeatures:
         parts = [np.zeros((0, self.n_mels), dtype=np.float32)]
         for first in range(start, start + count, _BLOCK_FRAMES):
             number = min(_BLOCK_FRAMES, start + count - first)
+            # Frames overlap: neighbouring blocks read the same samples at their border.
             length = (number - 1) * self.hop + self.window
             samples = torch.from_numpy(audio.read(first * self.hop, length))
             with torch.no_grad():
@@ -99,7 +101,7 @@ class RecordingFeatures:
             parts.append(energies.numpy())
         return np.concatenate(parts)
 
-    def normalised(
+    def normalise(
         self, audio: Audio, statistics: ChannelStatistics, start: int, count: int
     ) -> np.ndarray:
         """Return frames ``start`` to ``start + count``, normalised, (count, n_mels).
@@ -116,7 +118,7 @@ class RecordingFeatures:
         features[silent] = _LOG_OF_SILENCE
         return features
 
-    def statistics(self, audio: Audio) -> ChannelStatistics:
+    def measure_statistics(self, audio: Audio) -> ChannelStatistics:
         """Return mean and deviation of each channel over the recording.
 
         It is read once, with constant memory. Frames of digital silence are left out:
@@ -124,7 +126,7 @@ class RecordingFeatures:
         shorter than a frame, or silent throughout.
         """
         frames = 0
-        total = self.frames(audio.length)
+        total = self.count_frames(audio.length)
         if not total:
             raise NoSpeech(
                 f"recording {audio.name}: {audio.length} samples, shorter than a "
@@ -253,16 +255,16 @@ def compute_statistics(
     for name, path in audio.items():
         with RecordingAudio(name, path, features.rate) as recording:
             try:
-                statistics = features.statistics(recording)
+                statistics = features.measure_statistics(recording)
             except NoSpeech:
                 continue
             matrices[name] = np.stack(statistics)
             if keep_features:
-                _keep(folder / f"{name}.npy", recording, features, statistics)
+                _keep_features(folder / f"{name}.npy", recording, features, statistics)
     return matrices
 
 
-def _keep(
+def _keep_features(
     path: Path,
     audio: RecordingAudio,
     features: RecordingFeatures,
@@ -272,12 +274,12 @@ def _keep(
 
     So memory does not depend on its length.
     """
-    frames = features.frames(audio.length)
+    frames = features.count_frames(audio.length)
     path.parent.mkdir(parents=True, exist_ok=True)
     shape = (frames, features.n_mels)
     kept = np.lib.format.open_memmap(path, "w+", np.float16, shape)
     for start in range(0, frames, _BLOCK_FRAMES):
         count = min(_BLOCK_FRAMES, frames - start)
-        part = features.normalised(audio, statistics, start, count)
+        part = features.normalise(audio, statistics, start, count)
         kept[start : start + len(part)] = np.clip(part, -_LARGEST, _LARGEST)
     kept.flush()

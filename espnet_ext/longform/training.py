@@ -1,15 +1,18 @@
-"""Training on recordings of any length, cut into chunks on the fly, in ESPnet's own
-trainer (P5, section 3.3).
+"""Train on chunks of recordings of any length, in ESPnet's own trainer (P5, 3.3).
 
 :class:`RecordingsASRTask` is ESPnet's ASR task with its own iterator. It reads tables,
 given as ``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not
 used), and for ``valid`` likewise:
 
-    speech      wav.scp: recording and audio file, of any rate and number of channels
-    duration    utt2dur: recording and seconds words       words.scp of
-    :mod:`espnet_ext.text.word_times` statistics  scp of (2, n_mels) matrices, see
-    :mod:`espnet_ext.longform.recording_features` features    normalised features that
-    were kept; with them speech and statistics are not read
+==============  ======================================================================
+``speech``      ``wav.scp``: recording and audio file, of any rate and channels
+``duration``    ``utt2dur``: recording and seconds
+``words``       ``words.scp`` of :mod:`espnet_ext.text.word_times`
+``statistics``  scp of (2, n_mels) matrices, see
+                :mod:`espnet_ext.longform.recording_features`
+``features``    normalised features that were kept; with them speech and statistics
+                are not read
+==============  ======================================================================
 
 ``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and
 ``passes``; ``features_conf`` those of
@@ -42,9 +45,9 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.chunking import (
     Chunk,
     Schedule,
-    batches,
     check_plan,
     count_shares,
+    cut_batches,
     read_schedule,
 )
 from espnet_ext.longform.recording_features import (
@@ -89,35 +92,27 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
             f"training on recordings needs the tables {', '.join(TABLES)}: give "
             f"{', '.join(missing)} too"
         )
+    # Recordings that have no statistics, on purpose, are no fault of the tables.
     listed = Path(paths["statistics"]).with_name(NO_SPEECH)
-    silent = (
-        set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
-    )
-    speech = {
-        name: path
-        for name, path in read_table(paths["speech"]).items()
-        if name not in silent
-    }
-    others = {
-        name: read_table(paths[name])
-        for name in (*TABLES[1:], FEATURES)
-        if name in paths
-    }
-    for name, table in {"speech": speech, "statistics": others["statistics"]}.items():
-        refuse_commands(Path(paths[name]), table)
+    silent: set[str] = set()
+    if listed.is_file():
+        silent.update(listed.read_text(encoding="utf-8").split())
+    heard = read_table(paths["speech"]).items()
+    speech = {name: path for name, path in heard if name not in silent}
+    named = [name for name in (*TABLES[1:], FEATURES) if name in paths]
+    others = {name: read_table(paths[name]) for name in named}
+    refuse_commands(Path(paths["speech"]), speech)
+    refuse_commands(Path(paths["statistics"]), others["statistics"])
     for name, table in others.items():
-        lacking = next(
-            (recording for recording in speech if recording not in table), None
-        )
-        if lacking is not None:
-            raise InputError(
-                f"{paths[name]}: recording {lacking} of {paths['speech']} is "
-                "missing: prepare it again"
-            )
+        for recording in speech:
+            if recording not in table:
+                raise InputError(
+                    f"{paths[name]}: recording {recording} of {paths['speech']} is "
+                    "missing: prepare it again"
+                )
+    durations = others["duration"]
     try:
-        duration = {
-            recording: float(others["duration"][recording]) for recording in speech
-        }
+        duration = {recording: float(durations[recording]) for recording in speech}
     except ValueError as error:
         raise InputError(f"{paths['duration']}: {error}: fix it") from None
     return Recordings(
@@ -153,7 +148,8 @@ class ChunkDataset(Dataset):
         else:
             speech = self._compute(name, start, end)
         words = read_word_times(name, self.recordings.words[name])
-        # Like silence: nobody knows what is said.
+        # Nobody knows which words are said in these regions, and the text has none: the
+        # model must not hear any, or it would learn to leave words out.
         for first, last in words.find_dropped(chunk.start, chunk.end):
             begin = self._find_frame(first) - start
             after = self._find_frame(last) - start
@@ -175,9 +171,9 @@ class ChunkDataset(Dataset):
         with RecordingAudio(name, path, self.features.rate) as audio:
             # Frames at the end of a chunk reach a little into the next one, except at
             # the end of the recording.
-            end = min(end, self.features.frames(audio.length))
+            end = min(end, self.features.count_frames(audio.length))
             count = max(1, end - start)
-            return self.features.normalised(audio, statistics, start, count)
+            return self.features.normalise(audio, statistics, start, count)
 
     def _read_kept(self, name: str, start: int, end: int) -> np.ndarray:
         """Read frames ``start`` to ``end`` of kept features, and at least one."""
@@ -195,21 +191,24 @@ class ChunkDataset(Dataset):
                 f"{path}: {channels} channels, but n_mels is {self.features.n_mels}: "
                 "run the statistics stage again"
             )
+        # Only these frames are read of the memory map.
         return features[start : max(start + 1, end)].astype(np.float32)
 
 
 def share_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
     """Return the batches with a chunk for each process.
 
-    All processes leave out smaller ones, such as the last.
+    All processes leave out smaller ones, such as the last: without a chunk, a process
+    has no gradient.
     """
     return (batch for batch in plan if len(batch) >= processes)
 
 
 @dataclass
 class ChunkIterFactory(AbsIterFactory):
-    """ESPnet's epochs as parts of one plan of batches, ``per_epoch`` batches each
-    (None: all).
+    """Divide one plan of batches into ESPnet's epochs.
+
+    An epoch has ``per_epoch`` batches; None: all.
 
     ``plan`` returns all batches of the training in order, always the same; ``dataset``
     makes an item from a chunk, and ``collate``, ESPnet's, a batch from items. ``share``
@@ -225,17 +224,17 @@ class ChunkIterFactory(AbsIterFactory):
     num_workers: int = 0
     pin_memory: bool = False
 
-    def chunks(self, epoch: int) -> list[list[Chunk]]:
+    def list_chunks(self, epoch: int) -> list[list[Chunk]]:
         """Return this process's chunks of each batch of an epoch, counted from 1."""
-        first = 0 if self.per_epoch is None else (epoch - 1) * self.per_epoch
-        last = None if self.per_epoch is None else first + self.per_epoch
+        first = 0
+        last = None
+        if self.per_epoch is not None:
+            first = (epoch - 1) * self.per_epoch
+            last = first + self.per_epoch
         rank, processes = self.share
-        return [
-            batch[rank::processes]
-            for batch in itertools.islice(
-                share_batches(self.plan(), processes), first, last
-            )
-        ]
+        # From the first batch of the training on: the plan has no state to resume from.
+        batches = itertools.islice(share_batches(self.plan(), processes), first, last)
+        return [batch[rank::processes] for batch in batches]
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> DataLoader:
         """Return the batches of an epoch.
@@ -244,7 +243,7 @@ class ChunkIterFactory(AbsIterFactory):
         """
         return DataLoader(
             self.dataset,
-            batch_sampler=self.chunks(epoch),
+            batch_sampler=self.list_chunks(epoch),
             num_workers=self.num_workers,
             collate_fn=self.collate,
             pin_memory=self.pin_memory,
@@ -252,8 +251,9 @@ class ChunkIterFactory(AbsIterFactory):
 
 
 class RecordingsASRTask(ASRTask):
-    """ESPnet's ASR task, trained on chunks of recordings (see the module's
-    description).
+    """ESPnet's ASR task, trained on chunks of recordings.
+
+    See the module's docstring.
     """
 
     @classmethod
@@ -292,52 +292,47 @@ class RecordingsASRTask(ASRTask):
             check_plan(vars(args), durations)
             vars(args).update(count_shares(vars(args), durations))
             schedule, passes = read_schedule(args.chunk_conf)
-            plan = batches(durations, schedule, passes=passes, seed=args.seed)
-            total = sum(
-                1
-                for _ in share_batches(
-                    plan, args.dist_world_size if args.distributed else 1
-                )
-            )
+            plan = cut_batches(durations, schedule, passes=passes, seed=args.seed)
+            processes = args.dist_world_size if args.distributed else 1
+            total = sum(1 for _ in share_batches(plan, processes))
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
             if plain_name(args.scheduler) == "warmup_cosine":
-                args.scheduler_conf = {
-                    **args.scheduler_conf,
-                    "total_steps": max(1, total // args.accum_grad),
-                }
+                # An update has the gradients of accum_grad batches.
+                updates = max(1, total // args.accum_grad)
+                args.scheduler_conf = {**args.scheduler_conf, "total_steps": updates}
         if plain_name(args.model) == "ctc_per_second":
-            args.model_conf = {
-                **args.model_conf,
-                "input_seconds": features.hop / features.rate,
-            }
+            seconds = features.hop / features.rate
+            args.model_conf = {**args.model_conf, "input_seconds": seconds}
         super().main_worker(args)
 
     @classmethod
     def build_task_iter_factory(
         cls, args: argparse.Namespace, iter_options: Any, mode: str
     ) -> AbsIterFactory:
-        """Build the iterator factory of ``train``, of ``valid`` (chunks of the maximum
-        length) or ``plot_att``.
+        """Build the iterator factory of ``train``, ``valid`` or ``plot_att``.
+
+        Chunks of ``valid`` have the maximum length.
         """
         recordings = read_recordings(iter_options.data_path_and_name_and_type)
         schedule, passes = read_schedule(args.chunk_conf)
         share = (0, 1)
         if iter_options.distributed:
             share = (torch.distributed.get_rank(), torch.distributed.get_world_size())
-            if schedule.sequences(schedule.max_seconds) < share[1]:
+            if schedule.count_sequences(schedule.max_seconds) < share[1]:
                 raise InputError(
                     "chunk_conf: a batch has fewer sequences than there are "
                     f"processes ({share[1]})"
                 )
         features = make_checked(RecordingFeatures, args.features_conf, "features_conf")
         order = {"passes": passes, "seed": args.seed}
+        # Validation compares epochs: always the same chunks, as long as they ever get.
         if mode != "train":
             schedule = Schedule(
                 schedule.batch_seconds, schedule.max_seconds, double_every=0
             )
             order = {}
         return ChunkIterFactory(
-            plan=lambda: batches(recordings.duration, schedule, **order),
+            plan=lambda: cut_batches(recordings.duration, schedule, **order),
             dataset=ChunkDataset(recordings, features, iter_options.preprocess_fn),
             collate=iter_options.collate_fn,
             per_epoch=iter_options.num_iters_per_epoch,

@@ -1,6 +1,4 @@
-"""``scheduler: warmup_cosine``: linear warm-up, then half a cosine down to zero (P5,
-section 3.3).
-"""
+"""``scheduler: warmup_cosine``: linear warm-up, then a cosine to zero (P5, 3.3)."""
 
 import math
 
@@ -11,11 +9,10 @@ from espnet_ext.errors import InputError
 
 
 class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
-    """Warm up linearly to the optimizer's learning rate, then follow a cosine that is
-    zero after the last update.
+    """Warm up linearly to the learning rate, then follow a cosine to zero.
 
-    ESPnet's ``cosineannealingwarmuprestarts`` restarts after its cycle, and needs the
-    rate twice in the config.
+    It is zero after the last update. ESPnet's ``cosineannealingwarmuprestarts``
+    restarts after its cycle, and needs the rate twice in the config.
 
     The k-th update, counted from 1, has ``k / warmup_steps`` of the learning rate up to
     the end of the warm-up, then ``(1 + cos(pi (k - warmup_steps) / (total_steps + 1 -
@@ -35,15 +32,20 @@ class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
                 f"warmup_cosine: warmup_steps is {warmup_steps}, not 1 to "
                 f"total_steps ({total_steps})"
             )
-        self.total_steps, self.warmup_steps = total_steps, warmup_steps
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float | torch.Tensor]:
         """Return the rate of the next update for each of the optimizer's groups."""
-        update, warm, total = self.last_epoch + 1, self.warmup_steps, self.total_steps
+        # torch's "epochs" are updates here, counted from 0.
+        update = self.last_epoch + 1
+        warm = self.warmup_steps
         if update <= warm:
             share = update / warm
         else:
-            done = min(1.0, (update - warm) / (total + 1 - warm))
+            # Up to total_steps + 1: the last update has a rate above zero, and so has
+            # something to do.
+            done = min(1.0, (update - warm) / (self.total_steps + 1 - warm))
             share = 0.5 * (1.0 + math.cos(math.pi * done))
         return [share * lr for lr in self.base_lrs]

@@ -1,3 +1,4 @@
-"""Audio files of one's own to text, with any model: words with times, subtitles, a page
-that plays the audio.
+"""Transcribe one's own audio files with any model.
+
+There are words with times, subtitles, and a page that plays the audio.
 """

@@ -1,5 +1,6 @@
-"""Which transcripts are there, and what they were made from: a rerun leaves them out,
-and nothing else is replaced.
+"""Note which transcripts are there, and what they were made from.
+
+A rerun leaves them out, and replaces nothing else.
 
 Each recording has a note in the folder ``.transcripts`` of the output.
 """
@@ -27,8 +28,9 @@ _NOT_IN_KEY = {"work"}
 
 
 def key_of(model: Path | None, request: Request) -> str:
-    """Return what all transcripts of a run depend on: model, options, and the files
-    that these name.
+    """Return a checksum of what all transcripts of a run depend on.
+
+    These are model, options, and the files that they name.
     """
     options = {
         name: getattr(request, name)
@@ -66,8 +68,9 @@ def key_of(model: Path | None, request: Request) -> str:
 
 
 def _stamps(paths: Iterable[Path]) -> list[Any]:
-    """Return the size and time of files, those that are missing too, and a hash of
-    these of all below folders.
+    """Return the size and time of files, and of all below folders.
+
+    Missing ones have an entry too.
     """
     found: list[Any] = []
     for path in paths:
@@ -85,8 +88,9 @@ def unfinished(
     done: Failed,
     failed: Failed,
 ) -> tuple[list[Recording], int]:
-    """Return the recordings that lack transcripts made with a key, and in how many
-    others' way a file is that stays.
+    """Return the recordings that lack transcripts made with a key.
+
+    With them comes the number of recordings in whose way a file is that stays.
 
     ``done`` is called with each recording that has its transcripts, and how these are;
     ``failed`` with each that cannot be written, and why.
@@ -119,8 +123,9 @@ class Note:
         self._audio = Path(os.path.realpath(recording.path))
 
     def finished(self, targets: Collection[Path], key: str) -> str | None:
-        """Return how the transcripts are if all are there, made with this key of this
-        audio; None if they are not.
+        """Return how the transcripts are if all are there; None if they are not.
+
+        They are made with this key of this audio.
         """
         files, key = self._read()["files"], self._key(key)
         if not all(
@@ -160,8 +165,9 @@ class Note:
         return None
 
     def begin(self, targets: Collection[Path]) -> None:
-        """Note that files are written now, so that they are known as ours if this
-        process is killed.
+        """Note that files are written now.
+
+        So they are known as ours if this process is killed.
         """
         begun = {self._name(target): {"begun": True} for target in targets}
         write_json(

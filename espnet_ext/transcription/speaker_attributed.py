@@ -1,5 +1,4 @@
-"""Who said what, by a speaker-attributed model of one's own: as the recipe does it, but
-for an audio file (P4).
+"""Transcribe a file by a speaker-attributed model, as P4's recipe does.
 
 The recording is cut into windows, these are recognised, and the hypotheses are merged
 by a method or a stitcher.
@@ -112,8 +111,9 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
 
 
 def _check_loads(model: ModelFiles) -> None:
-    """Load a model once, so that one that cannot be used is refused before the first
-    file and not with each.
+    """Load a model once, to refuse one that cannot be used.
+
+    So that is said before the first file, and not with each.
     """
     from espnet_ext.upstream.checkpoint import strict_loading
     from espnet_ext.upstream.own_process import prepare_process
@@ -163,8 +163,7 @@ def copy_audio(
     speakers: Mapping[str, str] | None = None,
     broken: Callable[[Path, str], None] | None = None,
 ) -> DataDir:
-    """Write audio of any format, rate and number of channels with one channel at 16
-    kHz, and a data dir of it.
+    """Write audio of any format with one channel at 16 kHz, and a data dir of it.
 
     ``broken`` is called with a file that cannot be read, which is then left out.
     """

@@ -39,9 +39,7 @@ def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
 
 
 def list_words(pieces: Iterable[Any]) -> Iterator[Word]:
-    """Yield the words of faster-whisper's segments as ours, each as soon as it is
-    heard.
-    """
+    """Yield the words of faster-whisper's segments as ours, each once it is heard."""
     for piece in pieces:
         parts = [
             Word(word.word, float(word.start), float(word.end), float(word.probability))

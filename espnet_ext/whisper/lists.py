@@ -1,5 +1,4 @@
-"""The N-best lists of a first pass with Whisper, of Kaldi data dirs, shard by shard
-(P3, section 4.2.1).
+"""Make N-best lists of data dirs by a first pass with Whisper (P3, section 4.2.1).
 
 The beam search is by log-probability, without a length penalty: P3's eq. 1 needs log
 P(x|y), which an average over tokens is not. Whisper may not write brackets and the
@@ -127,8 +126,9 @@ def write_lists(
     parallel: Place | None,
     ngpu: int,
 ) -> None:
-    """Write the lists of each data dir to a file, beside a folder of that name with
-    logs; the config is YAML.
+    """Write the lists of each data dir to a file.
+
+    Logs are in a folder beside it, of the same name; the config is YAML.
     """
     first_pass = checked(FirstPass, read_yaml(config), str(config))
     jobs = [
@@ -150,8 +150,12 @@ def write_lists(
 def plan(
     data: Path, output: Path, first_pass: FirstPass, device: str, nj: int
 ) -> list[ListShard]:
-    """Split the data dir into shards, by ``utt2dur`` if it is there, otherwise by the
-    headers of the audio.
+    """Split the data dir into shards of about equal length in seconds.
+
+    Lengths are of ``utt2dur`` if it is there, otherwise of the headers of the audio. If
+    utterances are searched in batches, shards hold neighbours in length. The number of
+    shards depends on ``nj`` only for small sets, so that a run can be resumed with
+    another ``nj``.
 
     They are of about equal length in seconds; if utterances are searched in batches,
     they hold neighbours in length. The number of shards depends on ``nj`` only for
@@ -278,8 +282,9 @@ class Whisper:
         return number
 
     def decode(self, batch: Sequence[np.ndarray]) -> list[list[Scored]]:
-        """Return the hypotheses of each utterance as the model writes them, and their
-        log-probabilities, best first.
+        """Return the hypotheses of each utterance and their log-probabilities.
+
+        They are as the model writes them, best first.
 
         ``batch`` has float32, (samples,) each, 16 kHz, at most as long as the window.
         Two hypotheses may differ only in case and punctuation. One that has not ended
@@ -333,8 +338,9 @@ def decode_utterances(
     threads: int = 1,
     rate: int = RATE,
 ) -> list[list[Scored]]:
-    """Return the ``count`` best texts of each utterance, (samples,), that differ after
-    the ``rules``, or fewer.
+    """Return the ``count`` best texts of each utterance, or fewer.
+
+    Utterances are (samples,) each. Texts differ after the ``rules``.
 
     Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded
     as if they were independent: a text joins one text of each piece, and its
@@ -375,8 +381,9 @@ def distinct_texts(
 
 
 def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
-    """Return the ``count`` best texts that join one text of each piece, in the pieces'
-    order; scores add up.
+    """Return the ``count`` best texts that join one text of each piece.
+
+    Pieces keep their order, and scores add up.
     """
     best = list(pieces[0])[:count]
     for piece in pieces[1:]:
@@ -392,8 +399,7 @@ def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
 
 
 def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
-    """Cut samples, (samples,), into as few pieces of at most ``longest`` as possible,
-    each at the quietest point.
+    """Cut samples, (samples,), at quiet points into few pieces of at most ``longest``.
 
     The energy is averaged over ``quiet`` samples.
     """

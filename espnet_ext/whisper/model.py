@@ -1,5 +1,6 @@
-"""The network of faster-whisper: its weights, and models of ``transformers`` converted
-once for CTranslate2.
+"""Load networks of faster-whisper, and convert those of ``transformers`` for it.
+
+Each is converted once, to CTranslate2's format.
 """
 
 import ctypes
@@ -116,8 +117,9 @@ load_once = keep_last(load_whisper)  # for workers, whose next shard has the sam
 
 
 def gpus(device: str) -> int:
-    """Return how many copies of a model decode at the same time: one per GPU, or one on
-    the CPU.
+    """Count the copies of a model that decode at the same time.
+
+    There is one per GPU, or one on the CPU.
     """
     if device == "cpu":
         return 1
@@ -132,8 +134,10 @@ def is_converted(model: str | Path) -> bool:
 
 
 def converted(model: str, folder: Path) -> str:
-    """Return a model that CTranslate2 reads, made once in ``folder`` of a folder or hub
-    name of ``transformers``.
+    """Return a model that CTranslate2 reads.
+
+    One of ``transformers``, a folder or a name of the hub, is converted once, into
+    ``folder``.
     """
     if is_converted(model):
         return model
@@ -175,8 +179,9 @@ def token_limit(seconds: float, per_second: int, spare: int) -> int:
 
 
 def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word, ...]:
-    """Join what is written without a blank between: Whisper's aligner divides words at
-    punctuation.
+    """Join what is written without a blank between.
+
+    Whisper's aligner divides words at punctuation.
 
     A word ends with its last letter: Whisper gives the pause after a word to its full
     stop. What would be longer than so many seconds stays in parts: numbers read digit

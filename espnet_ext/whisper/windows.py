@@ -1,9 +1,9 @@
-"""Windows of recordings whose speakers take turns, recognised by Whisper, which hears
-one voice and knows no speakers.
+"""Recognise windows of recordings whose speakers take turns, by Whisper.
 
-So each word goes to the speaker who talks at that time by the reference: the turns are
-known, as P4's oracle silences are in LibriCSS. Words near a change of speakers may go
-to the wrong one, since Whisper's times are not exact.
+Whisper hears one voice and knows no speakers. So each word goes to the speaker who
+talks at that time by the reference: the turns are known, as P4's oracle silences are in
+LibriCSS. Words near a change of speakers may go to the wrong one, since Whisper's times
+are not exact.
 """
 
 import math
@@ -82,8 +82,9 @@ class WindowWhisper:
             )
 
     def decode(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
-        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s, in batches of
-        equal length.
+        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s.
+
+        Windows of equal length are in one batch.
         """
         lengths: dict[int, list[int]] = {}
         for index, samples in enumerate(windows):
@@ -156,8 +157,9 @@ class WindowWhisper:
 
 
 class WindowShard(NamedTuple):
-    """Windows that one worker recognises: utterance -> audio, the turns of their
-    recordings, and how.
+    """Hold windows that one worker recognises.
+
+    ``spans`` has the audio of each utterance, ``turns`` those of the recordings.
     """
 
     name: str
@@ -173,11 +175,10 @@ def decode_turns(
     search: WhisperSearch = DEFAULT_SEARCH,
     nj: int = 1,
 ) -> None:
-    """Recognise a data dir of windows, or of recordings of at most 30 s, and write
-    ``hypotheses.jsonl`` into ``output``.
+    """Recognise a data dir of windows, or of recordings of at most 30 s.
 
-    ``references`` is SegLST, with times: who talks when. ``nj`` is the number of
-    processes.
+    ``hypotheses.jsonl`` is written into ``output``. ``references`` is SegLST, with
+    times: who talks when. ``nj`` is the number of processes.
     """
     spans, durations, turns = (
         read_spans(data),
@@ -237,8 +238,9 @@ def by_turns(
     turns: Sequence[Segment],
     normalise: Callable[[str], str],
 ) -> list[Segment]:
-    """Return each speaker's words in a window: a word belongs to the turn that is
-    nearest to its middle.
+    """Return each speaker's words in a window.
+
+    A word belongs to the turn that is nearest to its middle.
 
     The times of ``words`` are from the window's start, those of the recording's
     ``turns`` from its own. ``normalise`` writes words as the reference does; one may

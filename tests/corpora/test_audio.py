@@ -263,8 +263,8 @@ def hears_every_letter(chapters, monkeypatch):
         ]
         yield from np.array_split(heard, 3)
 
-    monkeypatch.setattr(LongModel, "source", lambda _model, audio: audio)
-    monkeypatch.setattr(LongModel, "posteriors", posteriors)
+    monkeypatch.setattr(LongModel, "open_source", lambda _model, audio: audio)
+    monkeypatch.setattr(LongModel, "compute_posteriors", posteriors)
     return starts
 
 
@@ -323,7 +323,11 @@ def test_an_alignment_that_was_killed_resumes(
     """
     from espnet_ext.longform.alignment.forced import RecordingAligner
 
-    heard, align, texts = [], RecordingAligner.words, read_table(chapters / "text")
+    heard, align, texts = (
+        [],
+        RecordingAligner.align_words,
+        read_table(chapters / "text"),
+    )
 
     def words(aligner, path, texts):
         if len(heard) == 1 and not heard[0].startswith("again"):
@@ -331,7 +335,7 @@ def test_an_alignment_that_was_killed_resumes(
         heard.append(path.stem)
         return align(aligner, path, texts)
 
-    monkeypatch.setattr(RecordingAligner, "words", words)
+    monkeypatch.setattr(RecordingAligner, "align_words", words)
     options = {"text": chapters / "text", "aligner": model}
     with pytest.raises(KeyboardInterrupt):
         of_text(chapters, **options)

@@ -119,7 +119,7 @@ def test_padding_takes_no_part(ramp, training):
 
 def test_limits_are_ioffes():
     limits = [
-        Ramp().limits(torch.tensor(updates))
+        Ramp().compute_limits(torch.tensor(updates))
         for updates in (0, 5000, 15000, 22500, 25000, 40000, 10**6)
     ]
     assert [float(d) for _, d in limits] == [0.0, 0.0, 2.5, 4.375, 5.0, 5.0, 5.0]

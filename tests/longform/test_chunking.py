@@ -12,9 +12,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import (
     Chunk,
     Schedule,
-    batches,
     check_plan,
     count_shares,
+    cut_batches,
 )
 from espnet_ext.text.word_times import SHORTEST
 
@@ -36,9 +36,9 @@ def test_lengths_of_the_paper():
     its formula.
     """
     schedule = Schedule(max_seconds=3600)
-    lengths = [schedule.length(seen) for seen in range(0, 60_000, 5000)]
+    lengths = [schedule.find_length(seen) for seen in range(0, 60_000, 5000)]
     assert lengths == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
-    assert [schedule.sequences(length) for length in (5, 10, 41, 655, 3600)] == [
+    assert [schedule.count_sequences(length) for length in (5, 10, 41, 655, 3600)] == [
         720,
         360,
         88,
@@ -51,7 +51,7 @@ def test_lengths_of_the_paper():
 @given(DURATIONS, SCHEDULES, st.integers(1, 3), st.none() | st.integers(0, 9))
 def test_chunks_cover_every_recording_in_order(durations, schedule, passes, seed):
     covered = {recording: [] for recording in durations}
-    for batch in batches(durations, schedule, passes=passes, seed=seed):
+    for batch in cut_batches(durations, schedule, passes=passes, seed=seed):
         assert (
             0
             < sum(chunk.end - chunk.start for chunk in batch)
@@ -83,7 +83,7 @@ def test_all_contexts_get_equally_many_updates_of_an_hour(length):
     )
     *full, last = (
         sum(chunk.end - chunk.start for chunk in batch)
-        for batch in batches(durations, schedule, seed=1)
+        for batch in cut_batches(durations, schedule, seed=1)
     )
     assert (
         min(full) > 3600 - SHORTEST and max(full) <= 3600 + 1e-6 and last <= 3600 + 1e-6
@@ -101,7 +101,7 @@ def test_only_the_last_sequence_of_a_batch_is_cut():
     schedule = Schedule(
         batch_seconds=40, max_seconds=16, double_every=0, whole_first=False
     )
-    plan = list(batches({f"r{number}": 160.0 for number in range(12)}, schedule))
+    plan = list(cut_batches({f"r{number}": 160.0 for number in range(12)}, schedule))
     assert all(
         [chunk.end - chunk.start for chunk in batch] == [16, 16, 8]
         for batch in plan[:20]
@@ -125,7 +125,7 @@ def test_full_sequences_are_not_cut_where_rests_fill_a_batch(length):
         schedule = Schedule(3600, length, double_every=0, whole_first=whole_first)
         seconds = [
             chunk.end - chunk.start
-            for batch in batches(durations, schedule, seed=1)
+            for batch in cut_batches(durations, schedule, seed=1)
             for chunk in batch
         ]
         return sum(value for value in seconds if value > length - 1e-6)
@@ -139,14 +139,14 @@ def test_length_follows_the_recordings_seen():
         batch_seconds=40, max_seconds=16, initial_seconds=2, double_every=40
     )
     opened = set()
-    for batch in batches({f"r{number}": 64.0 for number in range(200)}, schedule):
+    for batch in cut_batches({f"r{number}": 64.0 for number in range(200)}, schedule):
         before = len(opened)
         opened |= {chunk.recording for chunk in batch}
         longest = max(chunk.end - chunk.start for chunk in batch)
         assert (
-            schedule.length(max(0, before - 1))
+            schedule.find_length(max(0, before - 1))
             <= longest
-            <= schedule.length(len(opened) - 1)
+            <= schedule.find_length(len(opened) - 1)
         )
 
 
@@ -155,12 +155,16 @@ def test_a_plan_is_the_same_every_time_and_can_be_entered_anywhere():
     schedule = Schedule(
         batch_seconds=40, max_seconds=20, initial_seconds=5, double_every=7
     )
-    whole = list(batches(durations, schedule, passes=2, seed=5))
+    whole = list(cut_batches(durations, schedule, passes=2, seed=5))
     assert (
-        list(itertools.islice(batches(durations, schedule, passes=2, seed=5), 17, None))
+        list(
+            itertools.islice(
+                cut_batches(durations, schedule, passes=2, seed=5), 17, None
+            )
+        )
         == whole[17:]
     )
-    assert list(batches(durations, schedule, passes=2, seed=6)) != whole
+    assert list(cut_batches(durations, schedule, passes=2, seed=6)) != whole
 
 
 @pytest.mark.parametrize(
@@ -179,9 +183,9 @@ def test_settings_out_of_range(wrong):
 
 def test_recordings_that_hold_no_chunk():
     with pytest.raises(InputError, match="short lasts 0.2 s"):
-        next(batches({"long": 9.0, "short": 0.2}, Schedule(60, 10)))
+        next(cut_batches({"long": 9.0, "short": 0.2}, Schedule(60, 10)))
     with pytest.raises(InputError, match="no recordings"):
-        next(batches({}, Schedule(60, 10)))
+        next(cut_batches({}, Schedule(60, 10)))
 
 
 PLAN = {

@@ -12,7 +12,7 @@ from espnet2.asr.encoder.conformer_encoder import (
 from espnet_ext.longform import conformer
 from espnet_ext.longform.batch_renorm import Ramp
 from espnet_ext.longform.conformer import ConformerLayer, SelfAttention
-from espnet_ext.longform.positions import rotate, rotation
+from espnet_ext.longform.positions import compute_rotation, rotate
 from espnet_ext.upstream.padding import Padding
 
 SIZE, HEADS, UNITS, KERNEL = 12, 3, 20, 5
@@ -134,7 +134,7 @@ def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
     mask, never gets one.
     """
     torch.manual_seed(2)
-    attention, turned = SelfAttention(8, 2).double(), rotation(9, 4, 1e4)
+    attention, turned = SelfAttention(8, 2).double(), compute_rotation(9, 4, 1e4)
     lengths = torch.tensor(lengths)
     x = torch.randn(len(lengths), 9, 8).double().requires_grad_()
     weights = torch.randn(len(lengths), 9, 8).double() * (

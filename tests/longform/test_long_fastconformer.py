@@ -17,7 +17,7 @@ from espnet_ext.longform.long_fastconformer import (
     SUBSAMPLING,
     LongFastConformerEncoder,
 )
-from espnet_ext.longform.positions import sinusoids
+from espnet_ext.longform.positions import compute_sinusoids
 
 SMALL = {
     "output_size": 12,
@@ -127,7 +127,7 @@ def test_positions_enter_as_named():
         features.norm(dim=-1), torch.full((8,), math.sqrt(0.5)).double()
     )
     for positions, scale, added in (
-        ("sinusoidal", math.sqrt(12), sinusoids(8, 12)),
+        ("sinusoidal", math.sqrt(12), compute_sinusoids(8, 12)),
         ("fourier", 1.0, features),
     ):
         encoder, ctc = build(positions=positions)

@@ -31,7 +31,7 @@ def test_they_are_torchaudios_mel_spectrogram(audio):
         window_fn=torch.hann_window,
     )(torch.nn.functional.pad(samples, (56, 56)))  # fmt: skip
     # torchaudio centres the window of 400 in its frame of 512
-    count = features.frames(audio.length)
+    count = features.count_frames(audio.length)
     assert count == 298
     assert np.allclose(
         features.compute(audio, 0, count),
@@ -52,10 +52,10 @@ def test_parts_are_parts_of_the_whole(audio, monkeypatch, log):
             whole[start : start + count],
             rtol=1e-5,
         )
-    statistics = features.statistics(audio)
+    statistics = features.measure_statistics(audio)
     assert np.allclose(statistics.mean, whole.mean(axis=0), rtol=1e-4)
     assert np.allclose(statistics.deviation, whole.std(axis=0), rtol=1e-4)
-    normal = features.normalised(audio, statistics, 0, 298)
+    normal = features.normalise(audio, statistics, 0, 298)
     assert (
         np.abs(normal.mean(axis=0)).max() < 1e-3
         and np.abs(normal.std(axis=0) - 1).max() < 1e-3
@@ -70,9 +70,9 @@ def test_silenced_regions_do_not_count(audio, log):
         [features.compute(silenced, 0, 100), features.compute(silenced, 198, 100)]
     )
     assert np.allclose(
-        features.statistics(silenced).mean, spoken.mean(axis=0), rtol=1e-3
+        features.measure_statistics(silenced).mean, spoken.mean(axis=0), rtol=1e-3
     )
-    normal = features.normalised(silenced, features.statistics(silenced), 0, 298)
+    normal = features.normalise(silenced, features.measure_statistics(silenced), 0, 298)
     # Silence is no outlier.
     assert (normal[100:197] == -1).all() if log else (np.abs(normal[100:197]) < 2).all()
     assert np.abs(normal[:100]).min(axis=1).max() > 0
@@ -88,4 +88,4 @@ def test_too_short_and_silent(tmp_path):
             RecordingAudio(name, tmp_path / "a.wav") as recording,
             pytest.raises(InputError, match=f"{name}.*{fault}"),
         ):
-            RecordingFeatures().statistics(recording)
+            RecordingFeatures().measure_statistics(recording)

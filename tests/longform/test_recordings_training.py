@@ -140,7 +140,9 @@ def test_chunks_are_parts_of_the_normalised_recording(data, name):
     """Of one at 22 kHz too; words that straddle a cut are in no chunk."""
     items = dataset(data)
     with RecordingAudio(name, data / f"{name}.ogg") as audio:
-        features = items.features.compute(audio, 0, items.features.frames(audio.length))
+        features = items.features.compute(
+            audio, 0, items.features.count_frames(audio.length)
+        )
     expected = (features - features.mean(axis=0)) / features.std(axis=0)
     key, item = items[Chunk(name, 2.4, 5.0)]
     assert key == f"{name}-2.40-5.00"
@@ -272,9 +274,11 @@ def test_epochs_are_parts_of_one_plan():
     ]
     make = {"plan": lambda: iter(plan), "dataset": None, "collate": None}
     factory = training.ChunkIterFactory(**make, per_epoch=4)
-    assert [chunks for epoch in (1, 2, 3) for chunks in factory.chunks(epoch)] == plan
+    assert [
+        chunks for epoch in (1, 2, 3) for chunks in factory.list_chunks(epoch)
+    ] == plan
     ranks = [
-        training.ChunkIterFactory(**make, per_epoch=4, share=(rank, 2)).chunks(3)
+        training.ChunkIterFactory(**make, per_epoch=4, share=(rank, 2)).list_chunks(3)
         for rank in (0, 1)
     ]
     assert (

@@ -239,7 +239,7 @@ def test_an_imported_model_computes_what_theirs_does(changes, bpemodel, tmp_path
         def read(self, start, count):
             return features.numpy()[start : start + count]
 
-    ours = np.concatenate(list(model.posteriors(Source(), 20.48)))
+    ours = np.concatenate(list(model.compute_posteriors(Source(), 20.48)))
     assert ours.shape == (20, 22) and model.tokens[0] == "<blank>"
     assert np.abs(ours[:, 0] - theirs[:, -1]).max() < 1e-5  # the blank
     assert np.abs(ours[:, 1:-1] - theirs[:, :-1]).max() < 1e-5

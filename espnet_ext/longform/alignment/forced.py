@@ -33,13 +33,15 @@ from espnet_ext.work.yaml_files import read_yaml
 ANCHOR = 4
 PIECE = 60.0  # seconds of one forced alignment
 LONGEST = 600.0  # and of one that cannot be cut
-# the transcript may have so many times as many tokens as the best path of a piece
+# The transcript may have so many times as many tokens as the best path of a piece. Even
+# a model that leaves out every other token hears enough, and the alignment of a piece
+# does not grow with the whole transcript.
 _REACH = 3
-# share of a piece's best path that is in the transcript, at least; at the end, also the
-# other way
+# Share of a piece's best path that is in the transcript, at least; at the end, also the
+# other way.
 _AGREEMENT = 0.5
-# tokens that the rest of a recording must have, for their agreement with the transcript
-# to say something
+# Tokens that the rest of a recording must have, for their agreement with the transcript
+# to say something.
 _TAIL = 40
 _FLOOR = 1e-6  # of posteriors, before the logarithm
 
@@ -72,6 +74,8 @@ class Aligner:
         Their times are in frames. InputError if the recording does not agree with the
         transcript over ``longest`` frames.
         """
+        # Parts are joined only when a cut is looked for: joining each would copy all
+        # that is held, again and again.
         self._held.append(posteriors.astype(np.float32))
         frames = sum(len(part) for part in self._held)
         if frames < max(self.piece, self._wait):
@@ -86,6 +90,7 @@ class Aligner:
             return []
         frame, word = cut
         words = self._align(held[:frame], word)
+        # What comes after the cut is aligned with the next piece.
         self._held = [held[frame:]]
         self._wait = 0
         return words
@@ -144,6 +149,7 @@ class Aligner:
         pairs = match_tokens(expected, [token.id for token in heard])
         if len(pairs) < _AGREEMENT * len(heard):
             return None
+        # The last place is taken, so that a piece is as long as it can be.
         cut = None
         run = 0  # tokens that agree without a gap on either side
         next_pair = None
@@ -182,6 +188,7 @@ class Aligner:
                 log_probs.contiguous().unsqueeze(0), targets, blank=self.blank
             )
             spans = merge_tokens(path[0], best[0].exp(), blank=self.blank)
+        # Spans come token by token, in the order of the words.
         words = []
         left = iter(spans)
         before = self._first  # where the last word ended
@@ -204,14 +211,15 @@ class Aligner:
 
 @dataclass(frozen=True)
 class RecordingAligner:
-    """A model with CTC that gives words times, with ESPnet's tokenizer, which makes a
-    word's tokens.
+    """Hold a model with CTC that gives words times.
+
+    ESPnet's tokenizer makes a word's tokens.
     """
 
     transcriber: Transcriber
     tokenizer: Any
 
-    def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
+    def align_words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
         """Return the words of an audio file with their times in seconds.
 
         ``texts`` stay as they are written. InputError for audio that cannot be read, or
@@ -219,8 +227,9 @@ class RecordingAligner:
         """
         own = self.transcriber
         model = own.model
-        tokens = self.tokens(texts)
+        tokens = self.split_words(texts)
         known = sum(1 for ids in tokens if ids)
+        # Names and numbers may have no tokens, but not most of a transcript.
         if known < len(texts) / 2:
             raise InputError(
                 f"the model has tokens for only {known} of the {len(texts)} words "
@@ -233,7 +242,8 @@ class RecordingAligner:
         )
         with RecordingAudio(Path(path).stem, path, model.rate) as audio:
             words: list[Word] = []
-            for part in model.posteriors(model.source(audio), own.window, own.stride):
+            source = model.open_source(audio)
+            for part in model.compute_posteriors(source, own.window, own.stride):
                 words += aligner.step(part)
             words += aligner.finish()
         return [
@@ -241,7 +251,7 @@ class RecordingAligner:
             for word in words
         ]
 
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+    def split_words(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each word's tokens, in the case of the model's tokens.
 
         Letters that the model's tokens lack are left out.
@@ -253,7 +263,7 @@ class RecordingAligner:
         words = [_match_case(text, letters) for text in texts]
         found = []
         for place, word in enumerate(words):
-            pieces = self._split(word, set(letters))
+            pieces = self._split_word(word, set(letters))
             # Of characters, words are separated by a token of its own.
             separated = self.transcriber.token_type == "char" and SPACE in ids
             if separated and pieces and place:
@@ -261,7 +271,7 @@ class RecordingAligner:
             found.append([ids[piece] for piece in pieces if piece in ids])
         return found
 
-    def _split(self, word: str, letters: set[str]) -> list[str]:
+    def _split_word(self, word: str, letters: set[str]) -> list[str]:
         """Return a word's pieces by ESPnet's tokenizer, without unknown letters."""
         if self.transcriber.token_type == "word":
             return [word]
@@ -278,18 +288,15 @@ def _match_case(text: str, letters: str) -> str:
 
 def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAligner:
     """Load a model with CTC as an aligner, or take the one that was loaded last."""
-    transcriber = load_transcriber(
-        config, model, WindowSettings(stride=0.5), device=device
-    )
+    # Two windows a frame, not eight: what is said is known, only the times are not.
+    settings_of_windows = WindowSettings(stride=0.5)
+    transcriber = load_transcriber(config, model, settings_of_windows, device=device)
     from espnet2.text.build_tokenizer import build_tokenizer
 
     settings = read_yaml(config)
-    return RecordingAligner(
-        transcriber,
-        build_tokenizer(
-            settings["token_type"], bpemodel=find_bpemodel(Path(config), settings)
-        ),
-    )
+    bpemodel = find_bpemodel(Path(config), settings)
+    tokenizer = build_tokenizer(settings["token_type"], bpemodel=bpemodel)
+    return RecordingAligner(transcriber, tokenizer)
 
 
 def match_tokens(
@@ -301,7 +308,9 @@ def match_tokens(
     """
     import kaldialign
 
-    end = _find_prefix(np.array(expected), np.array(heard))
+    # Only a beginning of the transcript can have been heard yet. Aligned with all of
+    # it, the last tokens would be paired with whatever comes later.
+    end = _find_nearest_beginning(np.array(expected), np.array(heard))
     prefix = list(expected[:end])
     nothing = -1
     pairs = []
@@ -317,7 +326,7 @@ def match_tokens(
     return pairs
 
 
-def _find_prefix(expected: np.ndarray, heard: np.ndarray) -> int:
+def _find_nearest_beginning(expected: np.ndarray, heard: np.ndarray) -> int:
     """Return the length of the beginning of ``expected`` that is nearest to ``heard``.
 
     The edit distance counts; of several the shortest.

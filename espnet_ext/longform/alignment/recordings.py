@@ -47,19 +47,18 @@ def align_recordings(
     """
     aligner = work.fingerprint(work.hash_files([config, model]))
     planned: list[AlignmentShard] = []
-    log, gpus = output / "log", min(ngpu, 1)
+    log = output / "log"
+    gpus = min(ngpu, 1)  # of one process
     for name, words in texts.items():
-        key = work.fingerprint(
-            aligner, list(words), work.stamp_files({name: str(files[name])})
-        )
-        paths = str(log / f"recording.{name}"), str(log / f"align.{name}.log")
+        stamp = work.stamp_files({name: str(files[name])})
         planned.append(
             AlignmentShard(
-                name,
-                *paths,
+                name=name,
+                folder=str(log / f"recording.{name}"),
+                log=str(log / f"align.{name}.log"),
                 options=(),
                 tables={},
-                key=key,
+                key=work.fingerprint(aligner, list(words), stamp),
                 audio=files[name],
                 words=tuple(words),
                 config=config,
@@ -67,6 +66,7 @@ def align_recordings(
                 ngpu=gpus,
             )
         )
+    # A process per GPU, where there are any.
     work.run_shards(
         [(output, planned)],
         align_recording,
@@ -93,7 +93,7 @@ def align_recording(shard: AlignmentShard) -> None:
         words = []
         fault = ""
         try:
-            words = model.words(shard.audio, shard.words)
+            words = model.align_words(shard.audio, shard.words)
         except InputError as error:
             fault = str(error)
         write_json(

@@ -1,5 +1,6 @@
-"""Decode recordings of any length by moving windows, one shard per recording (P5,
-sections 2.2 and 3.1).
+"""Decode recordings of any length by moving windows (P5, sections 2.2 and 3.1).
+
+A shard is one recording.
 """
 
 import dataclasses
@@ -62,7 +63,7 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None)
     ``decode.json`` holds the settings. The recordings of all jobs share the processes.
     """
     _check_regions(jobs)
-    planned = [plan(job) for job in jobs]
+    planned = [plan_recordings(job) for job in jobs]
     work.run_shards(
         [(job.output, own) for job, own in planned],
         decode_recording,
@@ -89,27 +90,25 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None)
 
 def _check_regions(jobs: Sequence[LongDecoding]) -> None:
     """Raise an InputError for regions of a recording that none of the jobs decodes."""
-    audio = {
-        recording
-        for job in jobs
-        for recording in audio_tables.read_audio_table(job.data)
-    }
+    audio: set[str] = set()
+    for job in jobs:
+        audio.update(audio_tables.read_audio_table(job.data))
+    # One file may be that of several sets, of which each has a part.
     for path in dict.fromkeys(job.zeroed for job in jobs if job.zeroed):
-        unknown = next(
-            (recording for recording in read_regions(path) if recording not in audio),
-            None,
-        )
-        if unknown:
-            sets = " or ".join(dict.fromkeys(str(job.data / "wav.scp") for job in jobs))
+        for recording in read_regions(path):
+            if recording in audio:
+                continue
+            sets = dict.fromkeys(str(job.data / "wav.scp") for job in jobs)
             raise InputError(
-                f"{path}: recording {unknown} is not in {sets}: does it belong to "
-                "another set?"
+                f"{path}: recording {recording} is not in {' or '.join(sets)}: does it "
+                "belong to another set?"
             )
 
 
-def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
-    """Return the job with the length of its windows, and one shard per recording, the
-    longest files first.
+def plan_recordings(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
+    """Return the job with the length of its windows, and one shard per recording.
+
+    The longest files come first.
     """
     files = [job.model_config, job.model_file, job.zeroed]
     for path in files:
@@ -120,46 +119,47 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     if job.ngpu not in (0, 1):
         raise InputError("--ngpu must be 0 or 1")
     own = job.settings
-    window = own.window or find_trained_seconds(
-        read_yaml(job.model_config), job.model_config
-    )
+    config = read_yaml(job.model_config)
+    window = own.window or find_trained_seconds(config, job.model_config)
     if not window:
         raise InputError(
             f"{job.model_config}: it has no chunk_conf with max_seconds: give "
             "--window in seconds"
         )
-    job = dataclasses.replace(
-        job, settings=own.model_copy(update={"window": float(window)})
-    )
+    with_window = own.model_copy(update={"window": float(window)})
+    job = dataclasses.replace(job, settings=with_window)
     audio = audio_tables.read_audio_table(job.data)
     regions = read_regions(job.zeroed) if job.zeroed else {}
     noise_files = tuple(find_noise(own.noise, job.musan)) if own.noise else ()
-    settings = {
-        key: str(value)
-        for key, value in vars(job).items()
-        if key not in ("data", "output", "ngpu")
-    }
+    # What results depend on: not where they go, and not what computes them.
+    settings = {}
+    for name, value in vars(job).items():
+        if name not in ("data", "output", "ngpu"):
+            settings[name] = str(value)
     inputs = work.fingerprint(
         settings, work.hash_files(files), [str(path) for path in noise_files]
     )
     shards = []
-    for number, recording in enumerate(
-        sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size), 1
-    ):
+    # The longest first, so that no process is alone with one at the end. Sizes stand
+    # for lengths, which would have to be read.
+    by_size = sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size)
+    for number, recording in enumerate(by_size, start=1):
         table = {"wav.scp": {recording: audio[recording]}}
         cut = tuple(regions.get(recording, ()))
         log = job.output / "log"
         key = work.fingerprint(inputs, cut, work.stamp_files(table["wav.scp"]))
-        base = (
-            recording,
-            str(log / f"recording.{number}"),
-            str(log / f"decode.{number}.log"),
-            (),
-            table,
-            key,
-        )
         shards.append(
-            RecordingShard(*base, job=job, regions=cut, noise_files=noise_files)
+            RecordingShard(
+                name=recording,
+                folder=str(log / f"recording.{number}"),
+                log=str(log / f"decode.{number}.log"),
+                options=(),
+                tables=table,
+                key=key,
+                job=job,
+                regions=cut,
+                noise_files=noise_files,
+            )
         )
     return job, shards
 
@@ -180,10 +180,10 @@ def decode_recording(shard: RecordingShard) -> None:
         words: list[str] = []
         with open_recording(Path(path), transcriber.model.rate, name) as file:
             try:
-                words += (
-                    word.text for word in transcriber.words(_as_heard(file, shard))
-                )
+                audio = _disturb(file, shard)
+                words += (word.text for word in transcriber.recognise_words(audio))
             except NoSpeech as error:
+                # A silent recording is heard right if nothing is heard in it.
                 say(f"{error.args[0].rpartition(':')[0]}: its text is empty")
         write_table(folder / "text", {name: " ".join(words)})
         say(
@@ -193,17 +193,21 @@ def decode_recording(shard: RecordingShard) -> None:
 
 
 class ZeroedAudio:
-    """A recording with silent regions (in seconds), as those of TED-LIUM that nobody
-    transcribed (P5, section 3.1).
+    """Silence regions of a recording, in seconds (P5, section 3.1).
+
+    In TED-LIUM nobody transcribed them.
     """
 
     def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):
-        self.name, self.rate, self.length = audio.name, audio.rate, audio.length
+        self.name = audio.name
+        self.rate = audio.rate
+        self.length = audio.length
         self._audio = audio
-        self._regions = [
-            (round(start * audio.rate), round(end * audio.rate))
-            for start, end in regions
-        ]
+        self._regions = []  # in samples
+        for start, end in regions:
+            first = round(start * audio.rate)
+            last = round(end * audio.rate)
+            self._regions.append((first, last))
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Return samples ``start`` to ``start + count``, float32, (count,)."""
@@ -213,11 +217,12 @@ class ZeroedAudio:
         return samples
 
 
-def _as_heard(audio: Audio, shard: RecordingShard) -> Audio:
+def _disturb(audio: Audio, shard: RecordingShard) -> Audio:
     """Return the recording with noise, and with its regions silenced."""
     settings = shard.job.settings
     if settings.noise and settings.snr is not None:
         # Each recording has its own piece of noise, the same in every run.
         seed = zlib.crc32(f"{settings.seed} {shard.name}".encode())
         audio = add_noise(audio, shard.noise_files, settings.snr, seed)
+    # After the noise: silenced regions are silent in noise too.
     return ZeroedAudio(audio, shard.regions) if shard.regions else audio

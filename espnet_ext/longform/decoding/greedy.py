@@ -6,8 +6,9 @@ import numpy as np
 
 
 class Token(NamedTuple):
-    """A token of a path: its id, its frames from ``start`` to ``end``, and the highest
-    posterior among them.
+    """A token of a path, with its id.
+
+    It has the frames from ``start`` to ``end``, and the highest posterior among them.
     """
 
     id: int
@@ -20,7 +21,8 @@ class GreedyDecoder:
     """The best path: each frame's most probable token, without blanks and repeats."""
 
     def __init__(self, blank: int = 0):
-        self._blank, self._frame = blank, 0
+        self._blank = blank
+        self._frame = 0
         self._open: Token | None = None
 
     def step(self, posteriors: np.ndarray) -> list[Token]:
@@ -29,11 +31,11 @@ class GreedyDecoder:
         Return the tokens that have ended.
         """
         ended = []
-        for token, confidence in zip(
-            posteriors.argmax(axis=1).tolist(),
-            posteriors.max(axis=1).tolist(),
-            strict=True,
-        ):
+        best = posteriors.argmax(axis=1).tolist()
+        highest_of_frames = posteriors.max(axis=1).tolist()
+        for token, confidence in zip(best, highest_of_frames, strict=True):
+            # A token goes on into the next part: it stays open until another one, or a
+            # blank, is best.
             if self._open and token == self._open.id:
                 highest = max(self._open.confidence, confidence)
                 self._open = self._open._replace(
@@ -48,5 +50,6 @@ class GreedyDecoder:
 
     def finish(self) -> list[Token]:
         """Return the last token, if it has not been returned."""
-        last, self._open = self._open, None
+        last = self._open
+        self._open = None
         return [last] if last else []

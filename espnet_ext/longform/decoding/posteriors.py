@@ -43,7 +43,7 @@ class MovingWindow:
     end: int
 
 
-def windows(
+def cut_windows(
     length: int, unit: int, frames: int, stride: float = 0.125
 ) -> Iterator[MovingWindow]:
     """Yield windows from the start of a recording to its end.
@@ -52,6 +52,8 @@ def windows(
     steps, ``unit`` the input steps per encoder frame, ``frames`` the encoder frames per
     window, and ``stride`` the share of a window by which the next one starts later.
     """
+    # In whole encoder frames, so that the frames of all windows lie on one grid and can
+    # be averaged.
     step = max(1, round(frames * stride))
     frame = 0
     while (frame + frames) * unit < length:
@@ -69,7 +71,7 @@ class PosteriorMean:
     """
 
     def __init__(self) -> None:
-        self._first = 0
+        self._first = 0  # of the frames that are held, counted in the recording
         self._sums = np.zeros((0, 0), dtype=np.float32)
         self._counts = np.zeros(0, dtype=np.float32)
         self._last = np.zeros(1, dtype=np.float32)  # the last frame that was taken
@@ -140,14 +142,15 @@ class FeatureSource:
         self._audio = audio
         self._features = features
         self.name = audio.name
-        self._statistics: ChannelStatistics = features.statistics(audio)
-        self.length = features.frames(audio.length)
+        self._statistics: ChannelStatistics = features.measure_statistics(audio)
+        self.length = features.count_frames(audio.length)
         self._first = 0
         self._held = np.zeros((0, features.n_mels), dtype=np.float32)
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Return frames ``start`` to ``start + count``, (count, n_mels)."""
         end = self._first + len(self._held)
+        # Frames before the start are no longer needed: starts do not go back.
         if self._first <= start <= end:
             self._held = self._held[start - self._first :]
         else:
@@ -158,7 +161,7 @@ class FeatureSource:
         if missing > 0:
             ahead = min(_AHEAD_FRAMES, self.length - end)
             more = max(missing, ahead)
-            new = self._features.normalised(self._audio, self._statistics, end, more)
+            new = self._features.normalise(self._audio, self._statistics, end, more)
             self._held = np.concatenate([self._held, new])
         return self._held[:count].copy()
 
@@ -190,14 +193,14 @@ class LongModel:
             samples *= self.features.hop
         return samples / self.rate
 
-    def source(self, audio: Audio) -> ModelInput:
+    def open_source(self, audio: Audio) -> ModelInput:
         """Return the model's input for a recording."""
         if self.features is None:
             return audio
         return FeatureSource(audio, self.features)
 
     @torch.inference_mode()
-    def posteriors(
+    def compute_posteriors(
         self, source: ModelInput, seconds: float, stride: float = 0.125, batch: int = 1
     ) -> Iterator[np.ndarray]:
         """Yield posteriors of a recording in parts, (frames, vocabulary).
@@ -215,21 +218,22 @@ class LongModel:
                 f"({self.frame_seconds:g} s): give a longer "
                 "--window"
             )
-        places = windows(source.length, self.unit, frames, stride)
+        places = cut_windows(source.length, self.unit, frames, stride)
         for group in batched(places, batch):
             *others, last = group
-            # The recording's last window is shorter: it is encoded alone.
             is_end = last.frames is None
-            for part in (others, [last]) if is_end else (group,):
+            # The recording's last window is shorter: it is encoded alone.
+            parts = [others, [last]] if is_end else [[*others, last]]
+            for part in parts:
                 if part:
-                    self._add(mean, source, part)
+                    self._add_windows(mean, source, part)
             if not is_end:
                 # No later window begins before the next one, which begins after the
                 # last of these.
                 yield mean.take(last.frame + 1)
         yield mean.take()
 
-    def _add(
+    def _add_windows(
         self, mean: PosteriorMean, source: ModelInput, part: Sequence[MovingWindow]
     ) -> None:
         """Add the posteriors of windows of one length to the mean."""
@@ -238,6 +242,7 @@ class LongModel:
         encoded, lengths = self.encode(inputs)
         for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
             frames = length
+            # An encoder that rounds lengths up may give a frame too many.
             if window.frames is not None:
                 frames = min(length, window.frames)
             for start in range(0, frames, _SOFTMAX_FRAMES):

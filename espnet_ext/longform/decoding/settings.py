@@ -33,8 +33,10 @@ class WindowSettings(StrictMapping):
 
 
 def find_trained_seconds(config: Mapping[str, Any], source: Path) -> float | None:
-    """Return the longest sequences that a model was trained on, ``max_seconds`` of its
-    ``chunk_conf``; None: the config, which is the file ``source``, does not say.
+    """Return the longest sequences of a model's training, in seconds.
+
+    They are ``max_seconds`` of the config's ``chunk_conf``; None: the config does not
+    say. ``source`` is the config's file.
     """
     chunks = config.get("chunk_conf") or {}
     if not isinstance(chunks, Mapping):
@@ -48,8 +50,10 @@ def find_trained_seconds(config: Mapping[str, Any], source: Path) -> float | Non
 
 
 class DecodeSettings(WindowSettings):
-    """Windows, and noise of a kind that is added to recordings: its signal-to-noise
-    ratio in dB, and its seed.
+    """Set how windows move, and what noise is added to recordings.
+
+    Noise is of a ``noise`` kind, at a signal-to-noise ratio ``snr`` in dB, with a
+    ``seed``.
     """
 
     noise: Literal["music", "noise", "speech"] | None = None

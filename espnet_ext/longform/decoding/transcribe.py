@@ -1,5 +1,6 @@
-"""Recordings of any length to words with times and confidences, by any ESPnet model
-with CTC (P5, section 2.2).
+"""Turn recordings of any length into words with times and confidences.
+
+It takes any ESPnet model with CTC (P5, section 2.2).
 """
 
 import contextlib
@@ -20,7 +21,10 @@ from espnet_ext.upstream.config_paths import find_named_files, list_base_folders
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
 
-BOUNDARY, SPACE = "▁", "<space>"
+# How a word begins in ESPnet's tokens: with sentencepiece's mark, or after a token of
+# its own.
+BOUNDARY = "▁"
+SPACE = "<space>"
 DEFAULT = WindowSettings()
 WINDOW = 30.0  # seconds, for models that were not trained on long recordings
 
@@ -42,15 +46,15 @@ class Transcriber:
     stride: float = 0.125
     batch_seconds: float = 60.0
 
-    def words(self, audio: Audio) -> Iterator[Word]:
+    def recognise_words(self, audio: Audio) -> Iterator[Word]:
         """Yield words, each as soon as it is final.
 
         NoSpeech if the recording is shorter than a frame, or silent.
         """
         decoder = GreedyDecoder()
         batch = max(1, int(self.batch_seconds // self.window))
-        source = self.model.source(audio)
-        parts = self.model.posteriors(source, self.window, self.stride, batch)
+        source = self.model.open_source(audio)
+        parts = self.model.compute_posteriors(source, self.window, self.stride, batch)
         yield from self._join_tokens(_decode(decoder, parts))
 
     def _join_tokens(self, tokens: Iterable[Token]) -> Iterator[Word]:
@@ -69,11 +73,11 @@ class Transcriber:
         """Yield the word that tokens make, if they are more than a boundary."""
         names = [self.model.tokens[token.id] for token in tokens]
         text = self.join(names).strip()
-        spoken = [
-            token
-            for token, name in zip(tokens, names, strict=True)
-            if name not in (SPACE, BOUNDARY)
-        ]
+        # A boundary alone may be found long before the word: it says nothing of times.
+        spoken = []
+        for token, name in zip(tokens, names, strict=True):
+            if name not in (SPACE, BOUNDARY):
+                spoken.append(token)
         if text and spoken:
             unit = self.model.frame_seconds
             confidence = sum(token.confidence for token in spoken) / len(spoken)
@@ -134,9 +138,8 @@ def _load(
     from espnet2.text.build_tokenizer import build_tokenizer
 
     config = read_yaml(model_config)
-    tokenizer = build_tokenizer(
-        config["token_type"], bpemodel=find_bpemodel(Path(model_config), config)
-    )
+    bpemodel = find_bpemodel(Path(model_config), config)
+    tokenizer = build_tokenizer(config["token_type"], bpemodel=bpemodel)
     return load(model_config, model_file, device, precision), tokenizer.tokens2text
 
 
@@ -146,15 +149,11 @@ def find_bpemodel(path: Path, config: Mapping[str, Any]) -> str | None:
     A relative path may start at the config's folder.
     """
     name = config.get("bpemodel")
-    return (
-        str(
-            find_named_files({"bpemodel": name}, list_base_folders(path.parent), path)[
-                name
-            ]
-        )
-        if name
-        else None
-    )
+    if not name:
+        return None
+    folders = list_base_folders(path.parent)
+    found = find_named_files({"bpemodel": name}, folders, path)
+    return str(found[name])
 
 
 def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
@@ -166,4 +165,4 @@ def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
         open_recording(Path(path), transcriber.model.rate) as recording,
         contextlib.suppress(NoSpeech),
     ):
-        yield from split_into_lines(transcriber.words(recording))
+        yield from split_into_lines(transcriber.recognise_words(recording))

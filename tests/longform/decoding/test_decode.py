@@ -97,7 +97,7 @@ def direct(model, inputs: np.ndarray) -> np.ndarray:
 
 
 def source_of(model, data):
-    return model.source(RecordingAudio("long", data / "long.flac"))
+    return model.open_source(RecordingAudio("long", data / "long.flac"))
 
 
 @pytest.fixture(params=["samples_model", "features_model"])
@@ -116,7 +116,7 @@ def test_frames_are_measured(samples_model, features_model):
 def test_a_window_of_the_whole_recording_is_one_pass(either_model, batch, data):
     source = source_of(either_model, data)
     found = np.concatenate(
-        list(either_model.posteriors(source, seconds=60.0, batch=batch))
+        list(either_model.compute_posteriors(source, seconds=60.0, batch=batch))
     )
     assert np.allclose(
         found, direct(either_model, source.read(0, source.length)), atol=1e-5
@@ -148,7 +148,9 @@ def test_posteriors_are_averaged_over_windows(either_model, stride, batch, data)
         1, max(sums) + 1
     ):  # a frame that the encoder loses at the end of a block repeats the last one
         expected.append(sums[frame] / counts[frame] if frame in sums else expected[-1])
-    found = np.concatenate(list(either_model.posteriors(source, WINDOW, stride, batch)))
+    found = np.concatenate(
+        list(either_model.compute_posteriors(source, WINDOW, stride, batch))
+    )
     assert max(counts.values()) >= (7 if stride < 1 else 1)
     assert np.allclose(found, np.stack(expected), atol=1e-5)
 
@@ -169,7 +171,9 @@ def test_what_is_held_does_not_grow_with_the_recording(features_model, monkeypat
         def read(self, start, count):
             return np.zeros((count, 20), dtype=np.float32)
 
-    frames = sum(map(len, features_model.posteriors(Endless(), WINDOW, 0.5, batch=2)))
+    frames = sum(
+        map(len, features_model.compute_posteriors(Endless(), WINDOW, 0.5, batch=2))
+    )
     assert frames >= 20_000 // 8 - 2 and max(held) < 4 * WINDOW / 0.08
 
 
@@ -203,7 +207,7 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
     with RecordingAudio("long", data / "long.flac") as audio:
         source = longform.FeatureSource(audio, RecordingFeatures(n_mels=20))
         best = (
-            np.concatenate(list(features_model.posteriors(source, WINDOW)))
+            np.concatenate(list(features_model.compute_posteriors(source, WINDOW)))
             .argmax(axis=1)
             .tolist()
         )
@@ -248,7 +252,7 @@ def test_features_of_overlapping_windows_are_computed_once(data):
     features = RecordingFeatures(n_mels=20, log=True)
     with Counted("long", data / "long.flac") as audio:
         source = longform.FeatureSource(audio, features)
-        whole = features.normalised(audio, source._statistics, 0, source.length)
+        whole = features.normalise(audio, source._statistics, 0, source.length)
         audio.samples = 0
         starts = range(0, source.length - 200, 25)
         for start in [*starts, 10, 400]:  # and back
@@ -331,7 +335,7 @@ def test_noise_and_regions_are_in_what_the_model_hears(
         heard[audio.name] = audio.read(0, audio.length)
         return audio
 
-    monkeypatch.setattr(longform.LongModel, "source", source)
+    monkeypatch.setattr(longform.LongModel, "open_source", source)
     (tmp_path / "zeroed").write_text("long 0 3\nlong 5 6.5\n")
     decode(model, data, tmp_path / "plain", "--window", 3)
     plain = dict(heard)
@@ -356,7 +360,7 @@ def test_half_precision_is_close(either_model, data):
         source_of(either_model, data),
     )
     found, wanted = (
-        np.concatenate(list(each.posteriors(source, WINDOW)))
+        np.concatenate(list(each.compute_posteriors(source, WINDOW)))
         for each in (half, either_model)
     )
     assert found.shape == wanted.shape and 0 < np.abs(found - wanted).max() < 0.05

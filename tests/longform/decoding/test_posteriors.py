@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.longform.decoding.posteriors import PosteriorMean, windows
+from espnet_ext.longform.decoding.posteriors import PosteriorMean, cut_windows
 
 
 @settings(max_examples=200)
@@ -12,7 +12,7 @@ from espnet_ext.longform.decoding.posteriors import PosteriorMean, windows
     st.integers(1, 500), st.integers(1, 12), st.integers(1, 30), st.floats(0.05, 1.0)
 )
 def test_windows_cover_the_recording(length, unit, frames, stride):
-    places = list(windows(length, unit, frames, stride))
+    places = list(cut_windows(length, unit, frames, stride))
     covered = np.zeros(length, dtype=bool)
     for window in places:
         covered[window.start : window.end] = True

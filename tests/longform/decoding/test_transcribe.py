@@ -43,10 +43,10 @@ class DrawnModel:
         np.random.default_rng(5).dirichlet(np.full(5, 0.3), size=400).astype(np.float32)
     )
 
-    def source(self, audio):
+    def open_source(self, audio):
         return audio
 
-    def posteriors(self, source, seconds, stride, batch):
+    def compute_posteriors(self, source, seconds, stride, batch):
         assert (seconds, stride, batch) == (4.0, 0.5, 2)
         yield from np.array_split(self.drawn, 7)
 
@@ -85,7 +85,7 @@ def test_words_are_those_of_the_best_path(token_type):
         [part for part in word if part[0] not in ("<space>", "▁")] for word in expected
     ]
     spoken = [word for word in spoken if word]
-    found = list(transcriber.words(None))
+    found = list(transcriber.recognise_words(None))
     assert len(found) == len(spoken) > 30
     for word, parts in zip(found, spoken, strict=True):
         assert word.text == "".join(text for text, *_ in parts).replace("▁", "")
