@@ -35,7 +35,7 @@ from espnet_ext.recipe.training import (
 from espnet_ext.registry import plain_name
 from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
-from espnet_ext.work.files import user_path
+from espnet_ext.work.files import expand_home
 from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
@@ -185,7 +185,7 @@ def part_folders(run: Run) -> dict[str, str]:
             f"'{run.options['folders']}'"
         )
     return {
-        part.strip(): str(run.corpus / user_path(folder.strip()))
+        part.strip(): str(run.corpus / expand_home(folder.strip()))
         for part, _, folder in pairs
     }
 

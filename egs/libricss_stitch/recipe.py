@@ -43,7 +43,7 @@ from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.parallel import Place
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 from espnet_ext.work.yaml_files import read_yaml
 
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
@@ -147,7 +147,7 @@ def trainings(run: Run) -> dict[str, str]:
 
 
 def search_options(run: Run) -> SearchOptions:
-    return checked(SearchOptions, run.sections["decode"], "section decode")
+    return check_settings(SearchOptions, run.sections["decode"], "section decode")
 
 
 def recogniser_folder(run: Run, training: str) -> Path:
@@ -355,7 +355,7 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
 def whisper_step(run: Run, way: str, name: str) -> Step:
     """What Whisper hears of a set that is cut in one way."""
     cut, output = cut_dir(run, way, name), sets.below(run, "heard") / way / name
-    search = checked(
+    search = check_settings(
         WhisperSearch, sets.settings(run)["search"], "search of settings_whisper"
     )
     return Step(

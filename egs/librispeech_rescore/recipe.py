@@ -34,10 +34,10 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.synthetic.librispeech import make_lm_text
 from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import TRAIN, System
-from espnet_ext.work.gpus import device_of
+from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.launch import is_kaldi_wrapper
-from espnet_ext.work.once import stamps
-from espnet_ext.work.settings import checked, known
+from espnet_ext.work.once import stamp_folders
+from espnet_ext.work.settings import check_settings, list_known
 
 ESPNET = "espnet"  # a value of --first_pass
 # Sections of a family's training on the LM text, and those of systems that are trained
@@ -151,7 +151,7 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
                 "output": output,
                 "selection": selection,
             },
-            depends=stamps(source) if source.is_dir() else None,
+            depends=stamp_folders(source) if source.is_dir() else None,
             inputs=[reference],
             outputs=[output],
         )
@@ -212,9 +212,11 @@ def check_own_config(run: Run, own: OwnSystem) -> None:
 
     schema = LmSettings if own.like in TRANSCRIPTS else MwerSettings
     place = f"--{own.option} {own.source}"
-    settings = checked(schema, own.config, place)
+    settings = check_settings(schema, own.config, place)
     if settings.lm.partition("-")[0] not in ADAPTATION:
-        raise InputError(f"{place}: lm: is {settings.lm!r}; {known(list(ADAPTATION))}")
+        raise InputError(
+            f"{place}: lm: is {settings.lm!r}; {list_known(list(ADAPTATION))}"
+        )
 
 
 def recognise(run: Run) -> Iterator[Step]:
@@ -562,7 +564,7 @@ def measure_latency(
     scorer: ScorerKind, output: Path, options: Mapping[str, Any], ngpu: int
 ) -> None:
     bench = load_script(HERE / "local" / "bench_latency.py")
-    bench.measure_scorer(scorer, output, options, device_of(ngpu))
+    bench.measure_scorer(scorer, output, options, choose_device(ngpu))
 
 
 def variant(options: Mapping[str, str]) -> str:

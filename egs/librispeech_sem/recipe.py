@@ -38,7 +38,7 @@ from espnet_ext.sem.curriculum import (
 from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.text.lm_text import write_lengths
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 
 def check(run: Run) -> None:
@@ -123,7 +123,7 @@ def planned(
     values = run.sections["pretrain"]
     if run.of_data_dirs:  # nobody knows which of their utterances are clean
         values = {**values, "short_parts": ()}
-    settings = checked(pretraining.PretrainSettings, values, "pre-training")
+    settings = check_settings(pretraining.PretrainSettings, values, "pre-training")
     return pretraining.plan(config, settings, run.sections["settings"]["max_tokens"])
 
 

@@ -28,7 +28,7 @@ from espnet_ext.recipe.training import (
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.schema import System
-from espnet_ext.work.gpus import device_of
+from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -282,7 +282,7 @@ def decode_windows(
     """Decode data dirs by moving windows, each with its own config."""
     from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
     from espnet_ext.longform.decoding.settings import DecodeSettings
-    from espnet_ext.work.settings import checked
+    from espnet_ext.work.settings import check_settings
 
     decodings = [
         LongDecoding(
@@ -290,7 +290,7 @@ def decode_windows(
             model_file,
             data=Path(job["data"]),
             output=Path(job["output"]),
-            settings=checked(
+            settings=check_settings(
                 DecodeSettings, read_yaml(job["config"]), str(job["config"])
             ),
             zeroed=job["zeroed"],
@@ -365,7 +365,7 @@ def context_step(run: Run) -> Step:
 
 def measure_context(config: Path, seconds: float, ngpu: int, expdir: str) -> None:
     """Call local/bench_context.py in this process, which is the step's own."""
-    device = device_of(ngpu)
+    device = choose_device(ngpu)
     options = ["--config", str(config), "--seconds", str(seconds), "--device", device]
     sys.path.insert(0, "local")  # for what it imports
     bench = load_script(Path("local", "bench_context.py"))

@@ -104,9 +104,9 @@ def long(
     """
     from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
     from espnet_ext.longform.decoding.settings import DecodeSettings
-    from espnet_ext.work.settings import checked
+    from espnet_ext.work.settings import check_settings
 
-    settings = checked(
+    settings = check_settings(
         DecodeSettings,
         common.settings(config, {"window": window}),
         str(config or "the options"),

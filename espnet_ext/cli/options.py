@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 
 from espnet_ext.errors import InputError, escape_controls
-from espnet_ext.work.files import is_utf8, refuse_input, user_path
+from espnet_ext.work.files import expand_home, is_utf8, refuse_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -46,7 +46,7 @@ class Utf8Path(click.Path):
                 param,
                 ctx,
             )
-        path = user_path(cast(Path, super().convert(value, param, ctx)))
+        path = expand_home(cast(Path, super().convert(value, param, ctx)))
         if ctx is not None and not self.written:
             path = spooled(path, ctx)
         if ctx is not None:
@@ -233,7 +233,7 @@ depth = click.option(
 
 
 def selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--first-pass`` and ``--depth``: which hypotheses are used, by which score."""
+    """Add ``--first-pass`` and ``--depth``: which hypotheses, by which score."""
     parts = click.option(
         "--first-pass",
         "parts",

@@ -49,7 +49,7 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
 
     from espnet_ext.tables.plan import load_scale, merge_system_config
     from espnet_ext.tables.reading import load_tables
-    from espnet_ext.work.settings import known
+    from espnet_ext.work.settings import list_known
 
     tables = load_tables(recipe / TABLES, scale)
     if system is None:
@@ -57,7 +57,7 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
         return
     if system not in tables.systems:
         raise InputError(
-            f"{tables.path}: no system {system!r}; {known(tables.systems)}"
+            f"{tables.path}: no system {system!r}; {list_known(tables.systems)}"
         )
     found = merge_system_config(load_scale(recipe, scale), tables.systems[system])
     click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)

@@ -126,7 +126,7 @@ def transcribe(
     from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request, find_enrolment
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
-    from espnet_ext.work.gpus import device_of
+    from espnet_ext.work.gpus import choose_device
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
@@ -145,7 +145,7 @@ def transcribe(
         own: dict[str, Any] = {
             "enrolment": enrolment,
             "window": window,
-            "device": device_of(ngpu),
+            "device": choose_device(ngpu),
             "temporary": Path(folder),
         }
         request = Request(**own, broken=partial(_left_out, broken), **options)

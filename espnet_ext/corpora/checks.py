@@ -21,7 +21,7 @@ from espnet_ext.audio.files import (
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.checks import raise_problems, validate
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.work.files import atomic_write, files_below
+from espnet_ext.work.files import atomic_write, list_files_below
 
 SHARE = 0.02  # of a part's utterances, what --skip-faulty alone leaves out at most
 SHOWN = 3
@@ -180,7 +180,7 @@ def find_own_files(folder: Path, faults: Faults) -> Iterator[Path]:
     refused: how much is missing then is unknown, and is no share that could be left
     out.
     """
-    for path in files_below(folder):
+    for path in list_files_below(folder):
         is_broken = path.is_symlink() and not path.exists()
         # A broken link to audio is a fault of its utterance, which is found later.
         if is_broken and path.suffix.lower() not in SUFFIXES:

@@ -19,7 +19,7 @@ from espnet_ext.kaldi.data_dir import is_command
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.once import NOTE, read_key, whole_folder
+from espnet_ext.work.once import NOTE, read_key, replace_folder
 from espnet_ext.work.parallel import Place, map_shards
 
 Compute = Callable[[Mapping[str, str], Path], Mapping[str, np.ndarray]]
@@ -170,7 +170,7 @@ def write_arks(
 
 def write_ark(shard: ArkShard) -> None:
     """Compute and write one shard (in a worker process)."""
-    with whole_folder(shard.folder, shard.key) as folder:
+    with replace_folder(shard.folder, shard.key) as folder:
         matrices = shard.compute(shard.audio, folder)
         ark = "matrices.ark"
         positions = write_arrays(

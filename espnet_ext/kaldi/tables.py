@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write, unpacked
+from espnet_ext.work.files import atomic_write, open_unpacked
 
 # Only these separate fields. Other characters that Python calls white space, such as
 # the ideographic space U+3000, belong to the text.
@@ -118,7 +118,7 @@ def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
     is refused; with ``marked`` it says what the encoding is (UTF-8, UTF-16 or UTF-32).
     """
     try:
-        with unpacked(path) as file:
+        with open_unpacked(path) as file:
             encoding, mark = _marked_encoding(file) if marked else ("utf-8", b"")
             if encoding == "utf-8":
                 file.read(len(mark))
@@ -177,7 +177,7 @@ def read_text(path: str | Path) -> str:
     Raises InputError: it is missing, too large, or in another encoding.
     """
     try:
-        with unpacked(path) as file:
+        with open_unpacked(path) as file:
             encoding, mark = _marked_encoding(file)
             data = _read_limited(path, file)
     except FileNotFoundError:

@@ -13,7 +13,7 @@ import numpy as np
 
 from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio, read_blocks
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import files_below
+from espnet_ext.work.files import list_files_below
 
 MUSAN = ("music", "noise", "speech")
 _BEAT_SECONDS = 0.4
@@ -167,7 +167,7 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
                 "generated"
             )
         return []
-    files = files_below(Path(musan) / kind)
+    files = list_files_below(Path(musan) / kind)
     paths = sorted(path for path in files if path.suffix == ".wav")
     if not paths:
         raise InputError(

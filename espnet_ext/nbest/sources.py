@@ -37,7 +37,7 @@ from espnet_ext.text.nbest import (
     write_nbest,
 )
 from espnet_ext.text.transcripts import read_transcripts
-from espnet_ext.work.files import refuse_input, unpacked
+from espnet_ext.work.files import open_unpacked, refuse_input
 
 AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
@@ -60,7 +60,7 @@ class Format(NamedTuple):
 def _begins(path: Path, text: str) -> bool:
     if not path.is_file():
         return False
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         return file.read(len(text)) == text.encode()
 
 
@@ -213,7 +213,7 @@ def has_references(path: Path) -> bool:
     """
     if not path.is_file():
         return find_published_references(path) is not None
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         first = file.readline().decode("utf-8", errors="replace")
     try:
         record = json.loads(first)

@@ -25,7 +25,7 @@ from espnet_ext.tables.reading import Table
 from espnet_ext.tables.schema import System
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
-from espnet_ext.work.once import stamps
+from espnet_ext.work.once import stamp_folders
 from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -85,7 +85,7 @@ def data_step(
             **options,
         },
         free={"num_jobs": run.nj},
-        depends=stamps(*folders),
+        depends=stamp_folders(*folders),
         outputs=[run.datadir / name / "text" for name in names.values()],
     )
 

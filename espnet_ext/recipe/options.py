@@ -9,7 +9,7 @@ from espnet_ext.corpora.checks import read_skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import DATA, PLACES, Recipe, is_cluster_file
 from espnet_ext.work.cluster import read_settings
-from espnet_ext.work.files import user_path
+from espnet_ext.work.files import expand_home
 from espnet_ext.work.launch import is_kaldi_wrapper, split_words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,10 +92,10 @@ def check_options(
             )
     for name in (*recipe.all_paths, "expdir", "datadir"):
         if options[name]:
-            options[name] = os.path.abspath(caller / user_path(options[name]))
+            options[name] = os.path.abspath(caller / expand_home(options[name]))
     for name in recipe.models:
         # a name that is no folder here is that of a model on the hub
-        path = caller / user_path(options[name])
+        path = caller / expand_home(options[name])
         if options[name] and path.exists():
             options[name] = os.path.abspath(path)
     if options["parallel"]:
@@ -108,7 +108,7 @@ def find_place(value: str, caller: Path, folder: Path) -> str:
     wrappers with its options, as given; InputError for anything else.
     """
     if is_cluster_file(value):
-        places = [base / user_path(value) for base in (caller, folder, ROOT)]
+        places = [base / expand_home(value) for base in (caller, folder, ROOT)]
         found = next((path.resolve() for path in places if path.is_file()), None)
         if found is None:
             raise InputError(f"{PLACES}: there is no file {value}")

@@ -22,7 +22,7 @@ from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.reading import Row, Table, Tables
 from espnet_ext.tables.schema import TRAIN, Names, System
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.settings import StrictMapping, Text, checked, known
+from espnet_ext.work.settings import StrictMapping, Text, check_settings, list_known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 BASE = "base"
@@ -109,7 +109,7 @@ def read_stored_systems(expdir: Path, tag: str) -> Iterator[tuple[Path, StoredSy
     ``tag`` ends the names of their folders.
     """
     for path in sorted(expdir.glob(f"*/{STORED}")):
-        stored = checked(StoredSystem, read_yaml(path), str(path))
+        stored = check_settings(StoredSystem, read_yaml(path), str(path))
         if path.parent.name == f"{stored.name}{tag}":
             yield path, stored
 
@@ -280,7 +280,7 @@ def _find_similar_system(
     }
     if base is not None:
         if base not in there:
-            raise InputError(f"{place}: no system {base!r}; {known(list(there))}")
+            raise InputError(f"{place}: no system {base!r}; {list_known(list(there))}")
         return there[base]
     baselines = [tables.rows[table.baseline] for table in chosen if table.baseline]
     for row in (*baselines, *(row for table in chosen for row in table.rows)):
@@ -306,7 +306,7 @@ def _choose_base_config(
         if name.startswith(trained.section)
     }
     if base is not None and base not in names:
-        raise InputError(f"{place}: no {base!r}; {known(list(names))}")
+        raise InputError(f"{place}: no {base!r}; {list_known(list(names))}")
     return dict(sections[names[base]]) if base is not None else {}
 
 

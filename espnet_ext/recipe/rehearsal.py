@@ -137,7 +137,7 @@ def rehearse(run: Run) -> None:
                 "another --expdir"
             )
 
-    with once.locked(top.with_name(f".{top.name}.lock"), refuse):
+    with once.hold_lock(top.with_name(f".{top.name}.lock"), refuse):
         shutil.rmtree(top, ignore_errors=True)
         _rehearse(run, top)
 

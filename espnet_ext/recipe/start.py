@@ -24,7 +24,7 @@ from espnet_ext.tables.test_sets import replace_test_sets
 from espnet_ext.work.kaldi_jobs import Wrapper
 from espnet_ext.work.launch import check_launcher, split_words
 from espnet_ext.work.once import read_key
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 from espnet_ext.work.yaml_files import read_yaml
 
 
@@ -129,7 +129,7 @@ def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
             "content": read_yaml(options[option]),
         }
         source = Path(options[option])
-        found[name] = (source, checked(StoredSystem, values, str(source)))
+        found[name] = (source, check_settings(StoredSystem, values, str(source)))
     tables = run.tables
     sections = run.sections
     every = {}

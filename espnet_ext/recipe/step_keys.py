@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.once import digest, fingerprint, read_note
+from espnet_ext.work.once import fingerprint, hash_content, read_note
 from espnet_ext.work.yaml_files import read_yaml
 
 # Configs up to this size are kept in notes, so that a refusal can name the value that
@@ -143,7 +143,7 @@ def hash_file(path: Path) -> str | None:
     there is no such file.
     """
     if path.suffix != ".yaml" or not path.is_file():
-        return digest(path)
+        return hash_content(path)
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     named = name_paths(text).encode(errors="surrogateescape")
     return hashlib.sha256(named).hexdigest()

@@ -45,7 +45,7 @@ from espnet_ext.upstream.own_process import (
     prepare_imports,
 )
 from espnet_ext.work import gpus, once
-from espnet_ext.work.files import files_below
+from espnet_ext.work.files import list_files_below
 from espnet_ext.work.launch import LAUNCHED
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
@@ -381,7 +381,7 @@ def _run_locked(step: Step, key: StepKey) -> int:
 
     try:
         step.log.parent.mkdir(parents=True, exist_ok=True)
-        with once.locked(step.log.with_suffix(".lock"), on_wait):
+        with once.hold_lock(step.log.with_suffix(".lock"), on_wait):
             if step.is_done(key):
                 return DONE_BY_ANOTHER
             if step.resumes is not None:
@@ -427,7 +427,7 @@ def _refuse_other_work(step: Step, folder: Path, key: StepKey) -> None:
     parameters are there yet, nothing is lost by starting anew.
     """
     given = {Path(path) for path in step.inputs}
-    models = (path for path in files_below(folder) if path.suffix in PARAMETERS)
+    models = (path for path in list_files_below(folder) if path.suffix in PARAMETERS)
     if any(path not in given for path in models):
         refuse_other_work(step.name, folder, folder / BEGUN, key)
 

@@ -30,7 +30,7 @@ from espnet2.utils.build_dataclass import build_dataclass
 from espnet_ext.errors import InputError
 from espnet_ext.sem.pretraining import Stage
 from espnet_ext.upstream.unused_parameters import expect_all_gradients
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 
 def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
@@ -43,7 +43,7 @@ def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
         raise InputError(f"stages is {values!r}, but must be a list of mappings")
     stages = []
     for number, value in enumerate(values):
-        stages.append(checked(Stage, value, f"stages[{number}]"))
+        stages.append(check_settings(Stage, value, f"stages[{number}]"))
     return stages
 
 

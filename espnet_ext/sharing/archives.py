@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.once import digest, make_folder
+from espnet_ext.work.once import hash_content, make_folder
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz")
 MOST_MEMBERS = 10_000  # files and folders; a model has some ten
@@ -26,7 +26,7 @@ def unpack(archive: Path, models: Path) -> Path:
     InputError: a damaged archive, a file that would be written elsewhere, or more data
     than a model has.
     """
-    key = str(digest(archive))
+    key = str(hash_content(archive))
     folder = models / key[:20]
 
     def extract(target: Path) -> None:

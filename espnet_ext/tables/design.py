@@ -7,7 +7,14 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from espnet_ext.tables.schema import Columns, Name, Names
-from espnet_ext.work.settings import Count, Flag, StrictMapping, Text, Weight, known
+from espnet_ext.work.settings import (
+    Count,
+    Flag,
+    StrictMapping,
+    Text,
+    Weight,
+    list_known,
+)
 
 DESIGN = "design.yaml"
 
@@ -156,7 +163,7 @@ class DesignFile(StrictMapping):
             raise ValueError(f"claims.{missing[0]}: no design says how it is decided")
         if unknown := sorted(named - set(self.claims)):
             raise ValueError(
-                f"designs: unknown claim {unknown[0]!r}; {known(self.claims)}"
+                f"designs: unknown claim {unknown[0]!r}; {list_known(self.claims)}"
             )
         return self
 

@@ -10,7 +10,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.tables.reading import Table, Tables
 from espnet_ext.tables.schema import MEASURE, OVER, System
-from espnet_ext.work.settings import known
+from espnet_ext.work.settings import list_known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
 FULL = "full"  # the scale of the paper
@@ -31,7 +31,7 @@ def select(
     for table_id in table_ids or []:
         if table_id not in tables.tables:
             raise InputError(
-                f"{tables.path}: no table {table_id!r}; {known(tables.tables)}"
+                f"{tables.path}: no table {table_id!r}; {list_known(tables.tables)}"
             )
     chosen = [
         table
@@ -45,7 +45,8 @@ def select(
         if name not in there:
             in_tables = " ".join(table.id for table in chosen)
             raise InputError(
-                f"{tables.path}: no row {name!r} in table {in_tables}; {known(there)}"
+                f"{tables.path}: no row {name!r} in table {in_tables}; "
+                f"{list_known(there)}"
             )
     cut = [
         replace(each, rows=tuple(row for row in each.rows if row.name in row_names))
@@ -101,7 +102,7 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
             for file in conf.glob("*.yaml")
             if file.stem not in ("tables", "design")
         )
-        raise InputError(f"{conf}: no scale {scale!r}; {known(there)}")
+        raise InputError(f"{conf}: no scale {scale!r}; {list_known(there)}")
     sections = read_yaml(path)
     below = sections.pop(OVER, FULL)
     for name, section in sections.items():
@@ -128,7 +129,7 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
             if name not in ours:
                 raise InputError(
                     f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of "
-                    f"that name; {known(ours)}"
+                    f"that name; {list_known(ours)}"
                 )
     return deep_merge(full, sections)
 
@@ -148,7 +149,8 @@ def merge_system_config(
         sizes = sections.get(SIZES, {})
         if system.size not in sizes:
             raise InputError(
-                f"system {system.name!r}: unknown size {system.size!r}; {known(sizes)}"
+                f"system {system.name!r}: unknown size {system.size!r}; "
+                f"{list_known(sizes)}"
             )
         config = deep_merge(config, sizes[system.size])
     return deep_merge(config, system.overrides)
@@ -162,7 +164,7 @@ def merge_decode_config(
     """
     if decoding not in tables.decodings:
         raise InputError(
-            f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}"
+            f"{tables.path}: no decoding {decoding!r}; {list_known(tables.decodings)}"
         )
     return deep_merge(
         get_section(sections, DECODE, f"decoding {decoding!r}"),
@@ -175,5 +177,5 @@ def get_section(
 ) -> Mapping[str, Any]:
     """Return a section by name; ``user`` says in the message who needs it."""
     if name not in sections:
-        raise InputError(f"{user}: unknown section {name!r}; {known(sections)}")
+        raise InputError(f"{user}: unknown section {name!r}; {list_known(sections)}")
     return sections[name]

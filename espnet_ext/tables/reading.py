@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from espnet_ext.errors import InputError
 from espnet_ext.tables import schema
 from espnet_ext.tables.design import DESIGN, Claim, Design, DesignFile, Making
-from espnet_ext.work.settings import fault, known
+from espnet_ext.work.settings import find_fault, list_known
 from espnet_ext.work.yaml_files import read_yaml
 
 SYNTHETIC = "synthetic"  # the corpus that recipes make
@@ -272,7 +272,7 @@ def _read_model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise InputError(f"{path}: {fault(content, error)}") from error
+        raise InputError(f"{path}: {find_fault(content, error)}") from error
 
 
 class _Reader:
@@ -366,7 +366,7 @@ class _Reader:
         self, name: str, names: Mapping[str, Named], place: str, what: str
     ) -> Named:
         if name not in names:
-            raise self.error(place, f"unknown {what} {name!r}; {known(names)}")
+            raise self.error(place, f"unknown {what} {name!r}; {list_known(names)}")
         return names[name]
 
     def look_up_columns(self, names: Sequence[str], place: str) -> tuple[Column, ...]:
@@ -497,11 +497,11 @@ class _Reader:
             name, _, row = reference.partition("/")
             if name not in tables.tables:
                 raise InputError(
-                    f"{place}: unknown table {name!r}; {known(tables.tables)}"
+                    f"{place}: unknown table {name!r}; {list_known(tables.tables)}"
                 )
             names = [each.name for each in tables.tables[name].rows]
             raise InputError(
-                f"{place}: unknown row of table {name} {row!r}; {known(names)}"
+                f"{place}: unknown row of table {name} {row!r}; {list_known(names)}"
             )
 
     def check_claim(
@@ -524,6 +524,6 @@ class _Reader:
             if found is None or not found.sets or found.average:
                 raise InputError(
                     f"{place}: columns: no error rate of one test set {column!r}; "
-                    f"{known(tested)}"
+                    f"{list_known(tested)}"
                 )
         return True

@@ -21,9 +21,9 @@ from espnet_ext.work.settings import (
     StrictMapping,
     Text,
     Weight,
-    fault,
-    known,
-    one_line,
+    find_fault,
+    list_known,
+    parse_line,
 )
 from espnet_ext.work.yaml_files import deep_merge
 
@@ -51,7 +51,7 @@ def _check_name(value: Any) -> str:
 
 
 def _check_row_name(value: Any) -> str:
-    name = one_line(value)
+    name = parse_line(value)
     if not _ROW_NAME.fullmatch(name):
         raise ValueError(f"{name!r} must hold no comma, slash or outer space")
     return name
@@ -210,7 +210,7 @@ class System(StrictMapping):
         try:
             return System.model_validate(content)
         except ValidationError as error:
-            raise ValueError(fault(content, error)) from error
+            raise ValueError(find_fault(content, error)) from error
 
 
 class Decoding(StrictMapping):
@@ -245,7 +245,8 @@ def _read_settings(
     for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
         if options and _write_label(value) not in options:
             raise ValueError(
-                f"unknown label of {setting} {_write_label(value)!r}; {known(options)}"
+                f"unknown label of {setting} {_write_label(value)!r}; "
+                f"{list_known(options)}"
             )
         made[setting] = options[_write_label(value)] if options else value
     return made

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Span
-from espnet_ext.work.settings import Whole, fault
+from espnet_ext.work.settings import Whole, find_fault
 
 _Name = Annotated[str, Field(min_length=1)]
 # Sessions and speakers may be numbers, as MeetEval reads them.
@@ -60,5 +60,7 @@ def check_record[Schema: BaseModel](
     try:
         return schema.model_validate(record)
     except ValidationError as error:
-        reason = fault(record, error) if isinstance(record, dict) else "not an object"
+        reason = (
+            find_fault(record, error) if isinstance(record, dict) else "not an object"
+        )
         raise InputError(f"{where}: {reason}: {advice}") from None

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.work.files import atomic_write, unpacked
-from espnet_ext.work.once import NOTE, fingerprint, whole_folder
+from espnet_ext.work.files import atomic_write, open_unpacked
+from espnet_ext.work.once import NOTE, fingerprint, replace_folder
 from espnet_ext.work.parallel import Place, map_shards
 
 
@@ -24,7 +24,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
     """
     path = Path(path)
     try:
-        with unpacked(path) as file:
+        with open_unpacked(path) as file:
             for line in io.TextIOWrapper(file, encoding="utf-8"):
                 if line.strip():
                     yield " ".join(line.split())
@@ -53,7 +53,7 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
         )
     count = 0
     with (
-        whole_folder(output, fingerprint(splits, files=[text])) as folder,
+        replace_folder(output, fingerprint(splits, files=[text])) as folder,
         ExitStack() as stack,
     ):
         files = [
@@ -106,7 +106,7 @@ def write_split_lengths(
     kind, *model = tokeniser
     # The note holds the key of the splits: their text need not be hashed again.
     key = fingerprint(kind, files=[text / NOTE, *model])
-    with whole_folder(output, key) as folder:
+    with replace_folder(output, key) as folder:
         target = folder.absolute()
         jobs = [
             (text / f"split.{n}", tuple(tokeniser), target / f"split.{n}")

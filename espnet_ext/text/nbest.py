@@ -25,7 +25,7 @@ from rapidfuzz.process import cpdist
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_text_lines
 from espnet_ext.work.files import atomic_write_text, parse_json, refuse_twins
-from espnet_ext.work.settings import fault
+from espnet_ext.work.settings import find_fault
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def split_reference(nbest: NBest) -> list[str]:
 
 
 def select_part(nbest: NBest, name: str) -> list[float]:
-    """Return a named part of the score of each hypothesis; InputError if one lacks it."""
+    """Return a named part of each hypothesis's score; InputError if one lacks it."""
     for number, hyp in enumerate(nbest.hyps, start=1):
         if name not in hyp.scores:
             known = ", ".join(hyp.scores) or "none at all"
@@ -236,7 +236,7 @@ def _parse_record(record: Any) -> NBest:
     try:
         found = _List.model_validate(record)
     except ValidationError as error:
-        raise InputError(f"{record['utt_id']}: {fault(record, error)}") from None
+        raise InputError(f"{record['utt_id']}: {find_fault(record, error)}") from None
     # Blanks do not distinguish hypotheses: they must not make two of one text.
     hyps = [
         Hypothesis(join_lines(hyp.text), hyp.score, hyp.scores or {})

@@ -114,7 +114,7 @@ def _find_trained_seconds(model: ModelFiles) -> float | None:
 def make_window_engine(request: Request, model: ModelFiles) -> Engine:
     """Make an engine of moving windows and CTC, for any length (P5, section 2.2)."""
     from espnet_ext.longform.decoding.settings import WindowSettings
-    from espnet_ext.work.settings import checked
+    from espnet_ext.work.settings import check_settings
 
     own = {
         "window": _find_trained_seconds(model) or SHORT,
@@ -128,9 +128,9 @@ def make_window_engine(request: Request, model: ModelFiles) -> Engine:
         if request.window_overlap is None
         else 1 - request.window_overlap,
     }
-    checked(WindowSettings, own, model.name)
+    check_settings(WindowSettings, own, model.name)
     wanted = own | {name: value for name, value in given.items() if value is not None}
-    settings = checked(WindowSettings, wanted, "--window and --window-overlap")
+    settings = check_settings(WindowSettings, wanted, "--window and --window-overlap")
 
     def lines(path: Path) -> Iterator[Segment]:
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe

@@ -19,8 +19,8 @@ from espnet_ext.transcription.request import Request
 from espnet_ext.upstream.config_paths import find_named_files
 from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.files import parse_json, write_json
-from espnet_ext.work.once import digest, fingerprint
-from espnet_ext.work.once import stamps as stamps_below
+from espnet_ext.work.once import fingerprint, hash_content
+from espnet_ext.work.once import stamp_folders as stamps_below
 from espnet_ext.work.yaml_files import read_yaml
 
 NOTES = ".transcripts"
@@ -58,8 +58,8 @@ def key_of(model: Path | None, request: Request) -> str:
             files.config,
         ).values()
         made += [
-            digest(files.config),
-            digest(files.model.with_name(DECODING)),
+            hash_content(files.config),
+            hash_content(files.model.with_name(DECODING)),
             dict(files.search),
         ]
     return fingerprint(
@@ -182,7 +182,7 @@ class Note:
             "key": self._key(key),
             "size": status.st_size,
             "time": status.st_mtime_ns,
-            "sha256": digest(target),
+            "sha256": hash_content(target),
         }
         write_json(
             self._path,
@@ -204,7 +204,7 @@ class Note:
             return "begun" in entry
         return bool(
             entry.get("time") == status.st_mtime_ns
-            or entry.get("sha256") == digest(target)
+            or entry.get("sha256") == hash_content(target)
         )
 
     def _read(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from espnet_ext.audio.files import ALL_SUFFIXES, is_audio
 from espnet_ext.audio.recordings import find_path_fault
 from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.text.writing import FORMATS
-from espnet_ext.work.files import files_below, is_utf8
+from espnet_ext.work.files import is_utf8, list_files_below
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
@@ -116,7 +116,7 @@ def _expand_path(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recordi
             )
         )
 
-    inside = [file for file in files_below(path, note_closed) if is_audio(file)]
+    inside = [file for file in list_files_below(path, note_closed) if is_audio(file)]
     if not inside and len(faults) == before:
         faults.append(
             (

@@ -43,7 +43,7 @@ from espnet_ext.transcription.request import (
     find_enrolment,
     raise_unusable,
 )
-from espnet_ext.work.once import digest
+from espnet_ext.work.once import hash_content
 from espnet_ext.work.yaml_files import read_yaml
 
 _BLOCK = 60 * RATE  # samples that are copied at a time
@@ -87,7 +87,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         usable()
         name = "_".join(path.stem.split())
         work = (
-            request.folder / f"{name}-{str(digest(path))[:8]}"
+            request.folder / f"{name}-{str(hash_content(path))[:8]}"
         )  # others may have the same name
         cut = cut_into_windows(copy_audio({name: path}, work / "recording"), windowing)
         write_data_dir(cut, work / "windows")

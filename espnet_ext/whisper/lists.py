@@ -35,7 +35,7 @@ from espnet_ext.whisper.model import (
 )
 from espnet_ext.work import shards as work
 from espnet_ext.work.parallel import Place
-from espnet_ext.work.settings import Count, StrictMapping, checked
+from espnet_ext.work.settings import Count, StrictMapping, check_settings
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -130,7 +130,7 @@ def write_lists(
 
     Logs are in a folder beside it, of the same name; the config is YAML.
     """
-    first_pass = checked(FirstPass, read_yaml(config), str(config))
+    first_pass = check_settings(FirstPass, read_yaml(config), str(config))
     jobs = [
         (folder, output.with_suffix(""))
         for folder, output in zip(data, outputs, strict=True)

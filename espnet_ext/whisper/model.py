@@ -13,7 +13,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Word
-from espnet_ext.work.embedded_weights import WHISPER, checked_weights
+from espnet_ext.work.embedded_weights import WHISPER, find_weights
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.once import fingerprint, make_folder
 
@@ -54,7 +54,7 @@ def load_whisper(
         from faster_whisper import WhisperModel
 
         folder = (
-            checked_weights(WHISPER).parent
+            find_weights(WHISPER).parent
             if model in (None, BUNDLED)
             else Path(str(model))
         )

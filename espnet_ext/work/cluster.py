@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.settings import Count, StrictMapping, Text, checked
+from espnet_ext.work.settings import Count, StrictMapping, Text, check_settings
 from espnet_ext.work.yaml_files import read_yaml
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -40,11 +40,13 @@ class ClusterSettings(StrictMapping):
 
 def read_settings(path: str | Path) -> ClusterSettings:
     """Read ``conf/parallel/*.yaml``; InputError names what is wrong there."""
-    return checked(ClusterSettings, read_yaml(path), str(path))
+    return check_settings(ClusterSettings, read_yaml(path), str(path))
 
 
 @contextmanager
-def start(settings: ClusterSettings, workers: int) -> Iterator[tuple[Any, list[str]]]:
+def start_cluster(
+    settings: ClusterSettings, workers: int
+) -> Iterator[tuple[Any, list[str]]]:
     """Yield a client on a new cluster, and the list of what fails there. Processes and
     jobs end with the block.
     """

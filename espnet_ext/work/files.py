@@ -99,7 +99,7 @@ def _locked_folder(folder: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def unpacked(path: str | Path) -> Iterator[BinaryIO]:
+def open_unpacked(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes, unpacked if it is gzipped, whatever its name.
 
     Raises InputError: it is packed in another way, or broken.
@@ -208,7 +208,7 @@ def is_utf8(path: str | Path) -> bool:
     return True
 
 
-def user_path(value: str | Path) -> Path:
+def expand_home(value: str | Path) -> Path:
     """Return a path as a user writes it, with the home folder for ``~``.
 
     A shell leaves the ``~`` in ``--output=~/x`` as it is. InputError: no such user.
@@ -226,7 +226,7 @@ def user_path(value: str | Path) -> Path:
         ) from None
 
 
-def files_below(
+def list_files_below(
     folder: str | Path, unreadable: Callable[[OSError], None] | None = None
 ) -> Iterator[Path]:
     """Return all files below ``folder``, in the same order on every machine; none if it

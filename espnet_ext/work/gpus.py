@@ -132,7 +132,7 @@ def count_sharing() -> int:
     return int(os.environ.get(SHARING, "1"))
 
 
-def has_started() -> bool:
+def has_cuda_started() -> bool:
     """Return whether CUDA has started in this process, whose forks it then fails in."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda.is_initialized()
@@ -199,7 +199,7 @@ def _refuse_more(number: int, there: int) -> None:
         )
 
 
-def device_of(ngpu: int) -> str:
+def choose_device(ngpu: int) -> str:
     """Return the device of this process: the CPU for 0, otherwise its own GPU."""
     require_own_gpus(min(ngpu, 1))
     return "cuda" if ngpu else "cpu"

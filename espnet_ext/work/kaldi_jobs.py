@@ -29,7 +29,7 @@ from espnet_ext.work.launch import (
     check_interpreter,
     list_launched_words,
     shorten,
-    started,
+    start_process,
     write_interpreter,
 )
 
@@ -77,7 +77,7 @@ def run_calls(
                 waiting.remove(index)
                 done(index, pickle.loads(path.read_bytes()))
 
-    with started(words) as process:
+    with start_process(words) as process:
         while process.poll() is None:
             collect()
             time.sleep(POLL_SECONDS)

@@ -174,7 +174,7 @@ def run_launched(launch: Sequence[str], log: Path, arguments: Sequence[str]) -> 
     interpreter = write_interpreter(log)
     words = list_launched_words(launch, log, [shorten(interpreter), *arguments])
     log.unlink(missing_ok=True)
-    with started(words) as process:
+    with start_process(words) as process:
         if is_kaldi_wrapper(launch):
             _print_as_it_grows(log, process)
         status = process.wait()
@@ -213,7 +213,7 @@ def check_interpreter(path: Path, launch: Sequence[str]) -> None:
 
 
 @contextmanager
-def started(words: Sequence[str]) -> Iterator[subprocess.Popen]:
+def start_process(words: Sequence[str]) -> Iterator[subprocess.Popen]:
     """Yield a process that ends with this block and this process, however they end.
 
     A launcher that is killed leaves its jobs in the queue, so it is asked to end first.

@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import files_below, write_json
+from espnet_ext.work.files import list_files_below, write_json
 
 NOTE = ".made.json"
 POLL_SECONDS = 10.0
@@ -31,13 +31,13 @@ def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
     >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
     True
     """
-    contents = [[str(path), digest(path)] for path in files]
+    contents = [[str(path), hash_content(path)] for path in files]
     return hashlib.sha256(
         json.dumps([values, contents], sort_keys=True, default=str).encode()
     ).hexdigest()
 
 
-def digest(path: str | Path) -> str | None:
+def hash_content(path: str | Path) -> str | None:
     """Return the SHA-256 of a file's content, or None if there is no such file."""
     try:
         with open(path, "rb") as file:
@@ -46,11 +46,11 @@ def digest(path: str | Path) -> str | None:
         return None
 
 
-def stamps(*folders: Path) -> str:
+def stamp_folders(*folders: Path) -> str:
     """Return a hash of the absolute names, sizes and times of all files below folders.
     It changes when a file does.
     """
-    paths = [path for folder in folders for path in files_below(folder)]
+    paths = [path for folder in folders for path in list_files_below(folder)]
     found = [(path, path.stat() if path.exists() else None) for path in paths]
     return fingerprint(
         [
@@ -82,7 +82,7 @@ def write_note(note: str | Path, key: str, **more: Any) -> None:
 
 
 @contextmanager
-def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]:
+def hold_lock(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]:
     """Hold a lock on the file ``path``. The system releases it when this process ends,
     also if it is killed.
 
@@ -108,7 +108,7 @@ def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]
 
 
 @contextmanager
-def whole_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Path]:
+def replace_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Path]:
     """Yield a new folder beside ``output``. On success the key is noted in it, and it
     replaces ``output``.
 
@@ -142,13 +142,13 @@ def make_folder(
     if _holds(output, key, what):
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
-    with locked(output.with_name(f".{output.name}.lock"), lambda seconds: None):
+    with hold_lock(output.with_name(f".{output.name}.lock"), lambda seconds: None):
         if _holds(output, key, what):  # another process has made it meanwhile
             return False
         for left in output.parent.glob(f".{output.name}.*"):  # of killed runs
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
-        with whole_folder(output, key) as folder:
+        with replace_folder(output, key) as folder:
             write(folder)
     return True
 

@@ -78,7 +78,7 @@ def map_shards[Shard, Result](
                     wrapper, calls, workers, ngpu, progress.done, describe
                 )
         elif settings is not None:
-            with cluster.start(settings, workers) as (client, errors):
+            with cluster.start_cluster(settings, workers) as (client, errors):
                 _map_on(client, errors, workers, function, progress)
         elif workers > 1:
             with cluster.exit_on_signals():
@@ -95,7 +95,7 @@ def _how_to_start(ngpu: int) -> BaseContext:
     """
     if ngpu:
         return gpus.NewWorkers(gpus.list_gpus())
-    return gpus.NewWorkers(()) if gpus.has_started() else get_context("fork")
+    return gpus.NewWorkers(()) if gpus.has_cuda_started() else get_context("fork")
 
 
 def _map_here(

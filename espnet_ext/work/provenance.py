@@ -54,9 +54,9 @@ def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
     return {
         "command": command,
         "git": _describe_checkout(repository),
-        "versions": versions(),
+        "versions": list_versions(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "hardware": hardware(),
+        "hardware": describe_hardware(),
     }
 
 
@@ -75,7 +75,7 @@ def _describe_checkout(repository: str | Path) -> dict[str, Any] | None:
     return {"commit": commit, "dirty": bool(changed or new)}
 
 
-def versions() -> dict[str, str | None]:
+def list_versions() -> dict[str, str | None]:
     """Return the versions of Python and of the packages that results depend on (null:
     not installed).
     """
@@ -87,7 +87,7 @@ def versions() -> dict[str, str | None]:
     }
 
 
-def hardware() -> dict[str, Any]:
+def describe_hardware() -> dict[str, Any]:
     """Return the processor, cores that this process may use, memory in GiB, and the
     names of Nvidia's GPUs.
     """

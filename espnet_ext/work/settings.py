@@ -36,11 +36,11 @@ class StrictMapping(BaseModel):
         names = [field.alias or name for name, field in cls.model_fields.items()]
         for key in value:
             if key not in names:
-                raise ValueError(f"unknown key {key!r}; {known(names)}")
+                raise ValueError(f"unknown key {key!r}; {list_known(names)}")
         return value
 
 
-def fault(content: Any, error: ValidationError) -> str:
+def find_fault(content: Any, error: ValidationError) -> str:
     """Return the first thing that is wrong, in one line: its place in the content, and
     what is expected there.
 
@@ -64,7 +64,7 @@ def fault(content: Any, error: ValidationError) -> str:
     return f"{place}: {text}" if place else text
 
 
-def known(names: Sequence[str] | Mapping[str, Any]) -> str:
+def list_known(names: Sequence[str] | Mapping[str, Any]) -> str:
     """Return the end of a message about an unknown name: the names there are."""
     return "known are " + ", ".join(names) if names else "there are none"
 
@@ -100,7 +100,7 @@ def _message(error: Mapping[str, Any]) -> str:
     return f"{_MESSAGES[error['type']].format_map(context)}, is {value!r}{hint}"
 
 
-def checked[Schema: StrictMapping](
+def check_settings[Schema: StrictMapping](
     schema: type[Schema], values: Mapping[str, Any], what: str
 ) -> Schema:
     """Return the values of a config, as YAML has them, with the types and defaults of a
@@ -112,7 +112,7 @@ def checked[Schema: StrictMapping](
     try:
         return schema.model_validate(dict(values))
     except ValidationError as error:
-        raise InputError(f"{what}: {fault(values, error)}") from error
+        raise InputError(f"{what}: {find_fault(values, error)}") from error
 
 
 def read_settings[Schema: BaseModel](
@@ -128,12 +128,12 @@ def read_settings[Schema: BaseModel](
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: {advice}") from None
     except ValidationError as error:
-        raise InputError(f"{path}: {fault(content, error)}: {advice}") from error
+        raise InputError(f"{path}: {find_fault(content, error)}: {advice}") from error
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}): {advice}") from None
 
 
-def one_line(value: Any) -> str:
+def parse_line(value: Any) -> str:
     """Return the text of a value, without space around it; raises ValueError unless it
     is one line of text.
     """
@@ -142,7 +142,7 @@ def one_line(value: Any) -> str:
     return value.strip()
 
 
-def one_of(names: Collection[str]) -> BeforeValidator:
+def require_one_of(names: Collection[str]) -> BeforeValidator:
     """Return a validator that refuses all texts but these."""
 
     def choose(value: Any) -> str:
@@ -153,7 +153,7 @@ def one_of(names: Collection[str]) -> BeforeValidator:
     return BeforeValidator(choose)
 
 
-Text = Annotated[str, BeforeValidator(one_line)]
+Text = Annotated[str, BeforeValidator(parse_line)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Whole = Annotated[int, Field(strict=True, ge=0)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]

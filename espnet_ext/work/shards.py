@@ -79,7 +79,9 @@ def fingerprint(*parts: object) -> str:
 def hash_files(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
     """Return path -> SHA-256 of the content, for those that are files."""
     return {
-        str(path): once.digest(path) for path in paths if path and os.path.isfile(path)
+        str(path): once.hash_content(path)
+        for path in paths
+        if path and os.path.isfile(path)
     }
 
 
@@ -100,7 +102,7 @@ def attempt(shard: Shard) -> Iterator[Path]:
     failure leaves only the log.
     """
     try:
-        with once.whole_folder(shard.folder, shard.key, DONE) as folder:
+        with once.replace_folder(shard.folder, shard.key, DONE) as folder:
             for name, table in shard.tables.items():
                 with atomic_write(folder / name) as file:
                     file.writelines(f"{key} {table[key]}\n" for key in sorted(table))

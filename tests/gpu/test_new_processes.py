@@ -14,14 +14,14 @@ WORK = """
 import os, time
 from pathlib import Path
 
-from espnet_ext.work.gpus import device_of, list_gpus
+from espnet_ext.work.gpus import choose_device, list_gpus
 from espnet_ext.work.parallel import map_shards
 
 
 def use(shard):
     import torch
 
-    place = torch.ones(1).to(device_of(1))
+    place = torch.ones(1).to(choose_device(1))
     Path(shard["name"]).touch()
     while not (Path("0").exists() and Path("1").exists()):
         time.sleep(0.05)  # until each worker has one shard

@@ -20,7 +20,7 @@ from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.text.nbest import Hypothesis, NBest
 from espnet_ext.whisper.lists import FirstPass
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
@@ -32,7 +32,7 @@ TRAINED = [name for name, system in TABLES.systems.items() if system.kind == "tr
 def test_every_system_has_settings_that_training_reads(system):
     config = merge_system_config(SECTIONS, TABLES.systems[system])
     on_text = system in ("gpt2_ce", "bert_ce")
-    settings = checked(LmSettings if on_text else MwerSettings, config, system)
+    settings = check_settings(LmSettings if on_text else MwerSettings, config, system)
     assert settings.lr == 1e-5  # P3, section 4.2.2
     assert settings.batch_size == (16 if on_text else 4)
     assert config["lm"] in ("gpt2", "bert-base-cased")
@@ -44,7 +44,7 @@ def test_every_system_has_settings_that_training_reads(system):
 @pytest.mark.parametrize("scale", ["full", "mini", "smoke"])
 def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale):
     sections = load_scale(RECIPE, scale)
-    first_pass = checked(FirstPass, sections["first_pass"], "first_pass")
+    first_pass = check_settings(FirstPass, sections["first_pass"], "first_pass")
     assert first_pass.beam > first_pass.nbest
     if scale == "full":
         # P3, section 4.2.1
@@ -53,7 +53,8 @@ def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale
     assert sections["settings"]["make_lms"] == (scale != "full")
     if sections["settings"]["make_lms"]:
         assert [
-            checked(SmallModel, sections[kind], kind).kind for kind in ("gpt2", "bert")
+            check_settings(SmallModel, sections[kind], kind).kind
+            for kind in ("gpt2", "bert")
         ] == ["gpt2", "bert"]
 
 

@@ -15,7 +15,7 @@ import espnet_ext
 from espnet_ext.stitch.recogniser.mixture_plan import MixtureSettings
 from espnet_ext.stitch.recogniser.search_settings import SearchOptions
 from espnet_ext.tables.plan import load_scale
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 from espnet_ext.work.yaml_files import deep_merge
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
@@ -125,7 +125,7 @@ def test_every_scale_is_read(kind, tmp_path):
 def test_mixtures_and_search_of_every_scale(scale):
     sections = load_scale(RECIPE, scale)
     mixing = {
-        name: checked(MixtureSettings, options, name)
+        name: check_settings(MixtureSettings, options, name)
         for name, options in sections["settings"]["mixing"].items()
         if options
     }
@@ -142,4 +142,4 @@ def test_mixtures_and_search_of_every_scale(scale):
             "test-long": 310,
         }
         assert {name: mixing[name].count for name in sizes} == sizes
-    assert checked(SearchOptions, sections["decode"], "decode").beam_size
+    assert check_settings(SearchOptions, sections["decode"], "decode").beam_size

@@ -203,7 +203,7 @@ def test_two_rehearsals_do_not_share_a_folder(tmp_path):
     folder = tmp_path / "exp.rehearsal"
     folder.mkdir()
     with (
-        once.locked(tmp_path / ".exp.rehearsal.lock", print),
+        once.hold_lock(tmp_path / ".exp.rehearsal.lock", print),
         pytest.raises(InputError, match=str(folder)),
     ):
         rehearse(a_run(tmp_path))

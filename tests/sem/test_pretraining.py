@@ -7,7 +7,7 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.sem.curriculum import Selection
 from espnet_ext.sem.pretraining import PretrainSettings, grows, plan, staged_config
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 CONFIG = {
     "encoder": "blstm_maxpool",
@@ -31,7 +31,7 @@ PAPER = {
 def planned(settings: dict, max_tokens: int | None = None, **changes):
     return plan(
         CONFIG | changes,
-        checked(PretrainSettings, settings, "pre-training"),
+        check_settings(PretrainSettings, settings, "pre-training"),
         max_tokens,
     )
 

@@ -47,9 +47,9 @@ def test_the_words_are_those_of_faster_whisper(talk):
     """With its own search, and no detector of voices before it."""
     from faster_whisper import WhisperModel
 
-    from espnet_ext.work.embedded_weights import WHISPER, checked_weights
+    from espnet_ext.work.embedded_weights import WHISPER, find_weights
 
-    network = WhisperModel(str(checked_weights(WHISPER).parent), compute_type="int8")
+    network = WhisperModel(str(find_weights(WHISPER).parent), compute_type="int8")
     with open_recording(talk, 16000) as recording:
         samples = recording.read(0, recording.length)
     pieces, _ = network.transcribe(samples, vad_filter=False)

@@ -30,7 +30,7 @@ from espnet_ext.whisper.lists import (
     plan,
 )
 from espnet_ext.whisper.model import RATE, converted, load_cublas, load_whisper
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
 RULES = find_normaliser(LIBRISPEECH)[0]
@@ -168,7 +168,7 @@ def test_models_that_cannot_be_read(first_pass, tmp_path: Path) -> None:
 )
 def test_bad_settings(values: dict, key: str) -> None:
     with pytest.raises(InputError, match=f"^first pass.*{key}"):
-        checked(FirstPass, values, "first pass")
+        check_settings(FirstPass, values, "first pass")
 
 
 def test_lists_of_all_utterances(first_pass, data, tmp_path) -> None:

@@ -17,7 +17,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.work import cluster
 from espnet_ext.work.calls import ShardError
 from espnet_ext.work.parallel import map_shards
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 from espnet_ext.work.yaml_files import read_yaml
 
 CONF = Path(__file__).parents[2] / "conf/parallel"
@@ -101,7 +101,9 @@ def test_job_scripts_of_the_recipe(name, tmp_path, monkeypatch):
     from espnet3.parallel.parallel import CLUSTER_MAP
 
     monkeypatch.chdir(tmp_path)
-    settings = checked(cluster.ClusterSettings, read_yaml(CONF / f"{name}.yaml"), name)
+    settings = check_settings(
+        cluster.ClusterSettings, read_yaml(CONF / f"{name}.yaml"), name
+    )
     with cluster._quiet(), CLUSTER_MAP[settings.env](**settings.options) as jobs:
         script = jobs.job_script()
     assert (

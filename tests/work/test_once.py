@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.once import NOTE, fingerprint, make_folder, whole_folder
+from espnet_ext.work.once import NOTE, fingerprint, make_folder, replace_folder
 
 KEY = fingerprint({"size": (1, 2), "seed": 0})
 
@@ -46,7 +46,7 @@ def test_a_failure_leaves_the_former_result(tmp_path: Path) -> None:
     assert fill(tmp_path / "corpus")
     with (
         pytest.raises(RuntimeError),
-        whole_folder(tmp_path / "corpus", "another key") as folder,
+        replace_folder(tmp_path / "corpus", "another key") as folder,
     ):
         (folder / "file").write_text("half")
         raise RuntimeError

@@ -247,6 +247,6 @@ def test_workers_that_use_no_gpu_see_none(functions, monkeypatch, tmp_path):
     for number in range(3):
         (tmp_path / f"{number}").touch()
     for started in (False, True):
-        monkeypatch.setattr(gpus, "has_started", lambda: started)  # noqa: B023
+        monkeypatch.setattr(gpus, "has_cuda_started", lambda: started)  # noqa: B023
         found = map_shards(functions.seen_gpu, [tmp_path] * 2, nj=2)
         assert [visible for _, visible in found] == ["", ""]

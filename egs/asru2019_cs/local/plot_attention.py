@@ -30,7 +30,7 @@ from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import read_samples, read_spans
 from espnet_ext.text.mixed_text import has_han
-from espnet_ext.work.files import user_path, write_json
+from espnet_ext.work.files import expand_home, write_json
 from espnet_ext.work.plot_style import save_png
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -146,7 +146,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add(
         "--systems",
-        type=user_path,
+        type=expand_home,
         nargs="+",
         required=True,
         metavar="DIR",
@@ -154,14 +154,14 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add(
         "--data",
-        type=user_path,
+        type=expand_home,
         required=True,
         metavar="DIR",
         help="data dir, or the encoder's kept outputs of one",
     )
     add(
         "--output",
-        type=user_path,
+        type=expand_home,
         required=True,
         metavar="DIR",
         help="folder for the picture and its values",

@@ -26,8 +26,8 @@ from espnet_ext.stitch.recogniser.mixtures import (
 from espnet_ext.stitch.recogniser.profiles import enrol
 from espnet_ext.stitch.recogniser.speed_perturbation import perturb_speed
 from espnet_ext.text.windows import Windowing
-from espnet_ext.work.once import stamps
-from espnet_ext.work.settings import checked
+from espnet_ext.work.once import stamp_folders
+from espnet_ext.work.settings import check_settings
 from espnet_ext.work.yaml_files import deep_merge
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
@@ -124,7 +124,7 @@ def mixing(run: Run) -> dict[str, MixtureSettings]:
     """The sets of mixtures that this scale makes."""
     options = settings(run)["mixing"]
     return {
-        name: checked(MixtureSettings, value, f"mixtures {name}")
+        name: check_settings(MixtureSettings, value, f"mixtures {name}")
         for name, value in options.items()
         if value
     }
@@ -216,7 +216,7 @@ def libricss_step(run: Run, corpus: Path) -> Step:
             "enrolment_list": enrolment,
             "skip_faulty": run.skip_faulty,
         },
-        depends=stamps(release),
+        depends=stamp_folders(release),
         inputs=[enrolment],
         outputs=[folder(run, LIBRICSS) / "inventory"],
     )

@@ -33,7 +33,7 @@ from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import score_lists
 from espnet_ext.work.files import write_json
-from espnet_ext.work.provenance import hardware, versions
+from espnet_ext.work.provenance import describe_hardware, list_versions
 
 # P3, section 5: ten random hypotheses of 64 tokens
 HYPOTHESES, TOKENS = 10, 64
@@ -90,8 +90,8 @@ def measure_scorer(
     meta = {
         "threads": 1,
         "layers": layers,
-        "hardware": hardware(),
-        "versions": versions(),
+        "hardware": describe_hardware(),
+        "versions": list_versions(),
     }
     output.parent.mkdir(parents=True, exist_ok=True)
     write_json(

@@ -27,7 +27,7 @@ from espnet_ext.synthetic.acoustics import (
     record,
 )
 from espnet_ext.synthetic.parameters import make_generator
-from espnet_ext.work.files import user_path
+from espnet_ext.work.files import expand_home
 
 CLEAN = "train-clean-100"
 NOISY = "train-other-500"
@@ -41,13 +41,13 @@ def main() -> None:
     )
     parser.add_argument(
         "--corpus",
-        type=user_path,
+        type=expand_home,
         required=True,
         help="folder in LibriSpeech's layout, of whole FLAC files",
     )
     parser.add_argument(
         "--output",
-        type=user_path,
+        type=expand_home,
         required=True,
         help="folder of the new corpus, which must not exist",
     )

@@ -21,7 +21,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.utterance_audio import read_spans
 from espnet_ext.sem import energy_statistics as statistics
 from espnet_ext.sem.power_mel import PowerMelFrontend
-from espnet_ext.work.files import user_path
+from espnet_ext.work.files import expand_home
 from espnet_ext.work.plot_style import save_png
 from espnet_ext.work.provenance import write_record
 
@@ -99,14 +99,14 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--data",
-        type=user_path,
+        type=expand_home,
         required=True,
         metavar="DIR",
         help="Kaldi data dir with wav.scp",
     )
     parser.add_argument(
         "--output",
-        type=user_path,
+        type=expand_home,
         required=True,
         metavar="DIR",
         help="folder for the figures and numbers",

@@ -31,7 +31,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.tables.plan import load_scale
 from espnet_ext.upstream.logs import without_warnings
-from espnet_ext.work.files import user_path, write_json
+from espnet_ext.work.files import expand_home, write_json
 from espnet_ext.work.yaml_files import read_yaml
 
 RECIPE = Path(__file__).parents[1]
@@ -165,7 +165,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add(
         "--config",
-        type=user_path,
+        type=expand_home,
         help="training config (default: section train of conf/full.yaml)",
     )
     add(
@@ -185,10 +185,10 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=30.0,
         help="length of the input whose speed is measured",
     )
-    add("--output", type=user_path, help="JSON file for the results")
+    add("--output", type=expand_home, help="JSON file for the results")
     add(
         "--expdir",
-        type=user_path,
+        type=expand_home,
         help=(
             "where the recipe's table finds them: <subsampling>[_flash]/<quantity>.json"
         ),

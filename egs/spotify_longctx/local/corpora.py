@@ -22,7 +22,7 @@ from espnet_ext.recipe.steps import Step, run_steps
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
-from espnet_ext.work.files import files_below
+from espnet_ext.work.files import list_files_below
 from espnet_ext.work.yaml_files import deep_merge
 
 TRAIN, VALID = "train", "dev"
@@ -296,7 +296,9 @@ def durations_of(folder: Path) -> dict[str, float]:
     """Return the seconds of each audio file below a folder, by its header; those that
     cannot be read are left out.
     """
-    paths = [path for path in files_below(folder) if path.suffix.lower() in SUFFIXES]
+    paths = [
+        path for path in list_files_below(folder) if path.suffix.lower() in SUFFIXES
+    ]
     headers = {path: inspect_audio(path, decode=False, mono=False) for path in paths}
     return {
         path.stem: found.seconds
@@ -319,7 +321,7 @@ def check_number(run: Run) -> None:
     number = len(
         {
             path.stem
-            for path in files_below(run.corpus)
+            for path in list_files_below(run.corpus)
             if path.suffix.lower() in SUFFIXES
         }
     )

@@ -36,8 +36,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.settings import SHORTEST
 from espnet_ext.sharing.model_files import CONFIG, MODEL, drop_training
 from espnet_ext.upstream.checkpoint import list_misfits
-from espnet_ext.work.files import user_path
-from espnet_ext.work.once import fingerprint, whole_folder
+from espnet_ext.work.files import expand_home
+from espnet_ext.work.once import fingerprint, replace_folder
 from espnet_ext.work.yaml_files import write_yaml
 
 BPE_MODEL = "bpe.model"
@@ -110,15 +110,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--checkpoint", required=True, type=user_path, help="step_<n>.pt of the authors"
+        "--checkpoint",
+        required=True,
+        type=expand_home,
+        help="step_<n>.pt of the authors",
     )
     parser.add_argument(
         "--bpemodel",
         required=True,
-        type=user_path,
+        type=expand_home,
         help="lcasr/artifacts/tokenizer.model of their code",
     )
-    parser.add_argument("--output", required=True, type=user_path, help="a new folder")
+    parser.add_argument(
+        "--output", required=True, type=expand_home, help="a new folder"
+    )
     parser.add_argument(
         "--context", type=float, help="seconds of a window (default: the checkpoint's)"
     )
@@ -185,7 +190,7 @@ def import_checkpoint(
                 f"{len(converted['ctc.ctc_lo.bias']) - 2} pieces, but {bpemodel} "
                 f"has {len(tokens) - 2}"
             )
-        with whole_folder(
+        with replace_folder(
             output, fingerprint(seconds, files=[checkpoint, bpemodel])
         ) as made:
             shutil.copyfile(bpemodel, made / BPE_MODEL)

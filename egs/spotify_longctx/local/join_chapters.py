@@ -33,7 +33,7 @@ from espnet_ext.corpora.librispeech import (
 )
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.work.files import user_path, write_json
+from espnet_ext.work.files import expand_home, write_json
 from espnet_ext.work.once import fingerprint, read_key
 
 
@@ -119,7 +119,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "librispeech", type=user_path, help="folder of the LibriSpeech corpus"
+        "librispeech", type=expand_home, help="folder of the LibriSpeech corpus"
     )
     parser.add_argument(
         "--parts",
@@ -128,7 +128,11 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="such as train-clean-360 (default: all)",
     )
     parser.add_argument(
-        "--output", type=user_path, required=True, metavar="DIR", help="folder to write"
+        "--output",
+        type=expand_home,
+        required=True,
+        metavar="DIR",
+        help="folder to write",
     )
     parser.add_argument(
         "--skip_faulty",

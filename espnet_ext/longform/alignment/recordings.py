@@ -9,7 +9,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.text.words import Word
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
-from espnet_ext.work.gpus import device_of
+from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.shards import Shard
 
 RESULT = "words.json"
@@ -88,7 +88,7 @@ def align_recording(shard: AlignmentShard) -> None:
         return
     from espnet_ext.longform.alignment.forced import load_aligner  # takes seconds
 
-    model = load_aligner(shard.config, shard.model, device_of(shard.ngpu))
+    model = load_aligner(shard.config, shard.model, choose_device(shard.ngpu))
     with work.attempt(shard) as folder:
         words = []
         fault = ""

@@ -21,7 +21,7 @@ from espnet_ext.longform.noise import add_noise, find_noise
 from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
-from espnet_ext.work.gpus import device_of
+from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
@@ -173,7 +173,10 @@ def decode_recording(shard: RecordingShard) -> None:
     with work.attempt(shard) as folder:
         job = shard.job
         transcriber = load_transcriber(
-            job.model_config, job.model_file, job.settings, device=device_of(job.ngpu)
+            job.model_config,
+            job.model_file,
+            job.settings,
+            device=choose_device(job.ngpu),
         )
         (name, path), *_ = shard.tables["wav.scp"].items()
         begin = time.perf_counter()

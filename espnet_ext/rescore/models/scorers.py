@@ -21,7 +21,7 @@ from espnet_ext.rescore.models.language_model import (
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.text.nbest import NBest
-from espnet_ext.work.settings import StrictMapping, one_of, read_settings
+from espnet_ext.work.settings import StrictMapping, read_settings, require_one_of
 
 # Lists that share forward passes: enough to find hypotheses of similar length, few
 # enough for the memory.
@@ -67,9 +67,9 @@ def score_lists(
 class SavedScorer(StrictMapping):
     """What a scorer's ``save`` wrote beside the model; nothing for others' models."""
 
-    scorer: Annotated[str, one_of(SCORERS)] | None = None
-    casing: Annotated[str, one_of(CASINGS)] | None = None
-    pooling: Annotated[str, one_of(POOLINGS)] | None = None
+    scorer: Annotated[str, require_one_of(SCORERS)] | None = None
+    casing: Annotated[str, require_one_of(CASINGS)] | None = None
+    pooling: Annotated[str, require_one_of(POOLINGS)] | None = None
 
 
 def load_lm(

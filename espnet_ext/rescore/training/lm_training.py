@@ -33,7 +33,7 @@ from espnet_ext.rescore.training.trainer import (
     train,
 )
 from espnet_ext.text.lm_text import read_sentences, sample_lines
-from espnet_ext.work.settings import Between, Count, checked, one_of
+from espnet_ext.work.settings import Between, Count, check_settings, require_one_of
 
 DEV_BATCH = 64
 MASK_PROBABILITY = 0.15
@@ -45,7 +45,7 @@ class LmSettings(ModelSettings):
     See :func:`train_lm`.
     """
 
-    scorer: Annotated[str, one_of(("causal", "pll"))] | None = None
+    scorer: Annotated[str, require_one_of(("causal", "pll"))] | None = None
     sentences: Count | None = None
     mask_probability: Between = MASK_PROBABILITY
 
@@ -77,7 +77,7 @@ def adapt_language_model(
     :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
     GPUs, each has a process.
     """
-    config = checked(LmSettings, values, source)
+    config = check_settings(LmSettings, values, source)
     if ngpu > 1:
         return launch(
             adapt_language_model,

@@ -29,7 +29,13 @@ from espnet_ext.rescore.training.trainer import (
 )
 from espnet_ext.rescore.weights import FIRST_PASS, keep_choosable, tune
 from espnet_ext.text.nbest import NBest
-from espnet_ext.work.settings import Count, Positive, Weight, checked, one_of
+from espnet_ext.work.settings import (
+    Count,
+    Positive,
+    Weight,
+    check_settings,
+    require_one_of,
+)
 
 SCORES = "lm"
 # lists of a file whose spelling is compared with that of their references: all would
@@ -50,7 +56,7 @@ class MwerSettings(ModelSettings):
     forward pass; ``depth``: most texts of a list, None for all.
     """
 
-    pooling: Annotated[str, one_of(POOLINGS)] | None = None
+    pooling: Annotated[str, require_one_of(POOLINGS)] | None = None
     first_pass_weight: Weight | None = None
     posterior_scale: Positive | None = None
     ce_weight: Weight = 0.0
@@ -76,7 +82,7 @@ def train_rescorer(
     :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
         GPUs, each has a process.
     """
-    config = checked(MwerSettings, values, source)
+    config = check_settings(MwerSettings, values, source)
     if ngpu > 1:
         return launch(
             train_rescorer,

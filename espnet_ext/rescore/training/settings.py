@@ -5,7 +5,14 @@ from typing import Annotated
 
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.language_model import CASINGS
-from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Whole, one_of
+from espnet_ext.work.settings import (
+    Count,
+    Flag,
+    Positive,
+    StrictMapping,
+    Whole,
+    require_one_of,
+)
 
 
 class TrainingSettings(StrictMapping):
@@ -44,8 +51,8 @@ class ModelSettings(TrainingSettings):
     """
 
     lm: str
-    scorer: Annotated[str, one_of(SCORERS)] | None = None
-    casing: Annotated[str, one_of(CASINGS)] | None = None
+    scorer: Annotated[str, require_one_of(SCORERS)] | None = None
+    casing: Annotated[str, require_one_of(CASINGS)] | None = None
     gradient_checkpointing: Flag = False
     amp: Flag = False
     use_tf32: Flag = False

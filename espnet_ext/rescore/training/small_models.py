@@ -24,7 +24,12 @@ from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.text.lm_text import read_sentences
-from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
+from espnet_ext.work.settings import (
+    Count,
+    StrictMapping,
+    check_settings,
+    require_one_of,
+)
 
 LETTERS = string.ascii_letters + string.digits + string.punctuation
 
@@ -68,10 +73,10 @@ class SmallModel(StrictMapping):
     give as many.
     """
 
-    kind: Annotated[str, one_of(KINDS)]
+    kind: Annotated[str, require_one_of(KINDS)]
     vocabulary: Count
     config: dict[str, Any]
-    casing: Annotated[str, one_of(CASINGS)] = "as-is"
+    casing: Annotated[str, require_one_of(CASINGS)] = "as-is"
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
@@ -126,7 +131,9 @@ def make_language_model(
     its weights are random by ``seed``.
     """
     scorer = make_small_model(
-        checked(SmallModel, values, "small model"), list(read_sentences(text)), seed
+        check_settings(SmallModel, values, "small model"),
+        list(read_sentences(text)),
+        seed,
     )
     scorer.save(output)
     parameters = sum(parameter.numel() for parameter in scorer.parameters())

@@ -13,7 +13,7 @@ from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.padding import mark_valid_frames
-from espnet_ext.work.embedded_weights import D_VECTORS, checked_weights
+from espnet_ext.work.embedded_weights import D_VECTORS, find_weights
 
 RATE = 16000
 SIZE = 256
@@ -31,7 +31,7 @@ def load_voice_encoder() -> Any:
 
     It takes mel power spectrograms, (B, frames, 40), and gives d-vectors, (B, 256).
     """
-    weights = checked_weights(D_VECTORS)
+    weights = find_weights(D_VECTORS)
     try:
         from resemblyzer import VoiceEncoder
     except ImportError as error:

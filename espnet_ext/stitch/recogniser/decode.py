@@ -28,7 +28,7 @@ from espnet_ext.text.words import SPEAKER_CHANGE, Segment
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
-from espnet_ext.work.gpus import device_of
+from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
@@ -228,7 +228,7 @@ def decode_shard(shard: Shard) -> None:
     with work.attempt(shard) as folder:
         job = json.loads(shard.options[0])
         model, to_words, rate = _load(
-            job["config"], job["model"], device_of(job["ngpu"])
+            job["config"], job["model"], choose_device(job["ngpu"])
         )
         inventories = Inventories(read_profiles(job["profiles"]))
         spans = {}

@@ -16,7 +16,7 @@ from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import split_into_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.work.gpus import device_of
+from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.parallel import Place
 
 _RECORDINGS_OF_A_SHARD = 200
@@ -72,7 +72,7 @@ def compute_d_vectors(
 
     from espnet_ext.stitch.recogniser.d_vectors import RATE, DVectorEncoder
 
-    place = device_of(ngpu)
+    place = choose_device(ngpu)
     encoder = DVectorEncoder(**options).to(place)
     matrices = {}
     for names in batched(audio, _RECORDINGS_AT_ONCE):

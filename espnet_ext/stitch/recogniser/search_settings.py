@@ -14,7 +14,7 @@ from espnet_ext.work.settings import (
     Positive,
     Share,
     StrictMapping,
-    checked,
+    check_settings,
     read_settings,
 )
 from espnet_ext.work.yaml_files import read_yaml
@@ -61,7 +61,7 @@ def change_options(
 
     InputError, which begins with ``where``, if one is unknown or out of range.
     """
-    return checked(SearchOptions, {**options.model_dump(), **changes}, where)
+    return check_settings(SearchOptions, {**options.model_dump(), **changes}, where)
 
 
 def require_speaker_model(model_config: Path, model_file: Path) -> None:

@@ -30,7 +30,12 @@ from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.text.windows import MOST_OVERLAP, Windowing
 from espnet_ext.text.words import MOST_WINDOWS, Segment, group_by_recording
 from espnet_ext.work.files import write_json
-from espnet_ext.work.settings import Positive, StrictMapping, one_of, read_settings
+from espnet_ext.work.settings import (
+    Positive,
+    StrictMapping,
+    read_settings,
+    require_one_of,
+)
 
 ALIGNMENT = "alignment"
 STYLES = ("wc", "wco_wce", ALIGNMENT)
@@ -299,7 +304,7 @@ class TrainedOn(StrictMapping):
     :func:`serialise_windows`.
     """
 
-    style: Annotated[str, one_of(STYLES)]
+    style: Annotated[str, require_one_of(STYLES)]
     longest: Longest
     windows: Windowing | None
     within: Positive | None = WITHIN

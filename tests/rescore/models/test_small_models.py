@@ -13,7 +13,7 @@ from espnet_ext.rescore.training.small_models import (
     train_byte_pairs,
     train_word_pieces,
 )
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + [
     "DON'T MIND HIM"
@@ -86,7 +86,7 @@ def test_the_seed_makes_the_weights():
 def test_wrong_recipes_are_refused(change, message):
     values = {"kind": "gpt2", "vocabulary": 300, "config": SIZES} | change
     with pytest.raises(InputError, match=message):
-        checked(SmallModel, values, "small")
+        check_settings(SmallModel, values, "small")
 
 
 def test_what_cannot_be_made_is_refused():

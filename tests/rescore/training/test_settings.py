@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 NEEDED = {"batch_size": 4, "lm": "gpt2"}
 NAN, INFINITE = float("nan"), float("inf")
@@ -47,18 +47,18 @@ ON_TEXT = [
 )
 def test_bad_settings_are_refused(kind, values, message):
     with pytest.raises(InputError, match=f"^[^\n]*{message}[^\n]*$"):
-        checked(kind, NEEDED | values, "x")
+        check_settings(kind, NEEDED | values, "x")
 
 
 def test_what_is_missing_is_named():
     with pytest.raises(InputError, match="x: the key 'batch_size' is missing"):
-        checked(MwerSettings, {"lm": "gpt2"}, "x")
+        check_settings(MwerSettings, {"lm": "gpt2"}, "x")
     with pytest.raises(InputError, match="x: the key 'lm' is missing"):
-        checked(MwerSettings, {"batch_size": 1}, "x")
+        check_settings(MwerSettings, {"batch_size": 1}, "x")
 
 
 def test_good_settings_are_taken():
     values = NEEDED | {"max_steps": None, "seed": 1, "lr": 1, "posterior_scale": 2}
-    found = checked(MwerSettings, values, "x")
+    found = check_settings(MwerSettings, values, "x")
     assert found.training() == TrainingSettings(batch_size=4, lr=1.0, seed=1)
     assert found.posterior_scale == 2.0

@@ -14,7 +14,7 @@ from espnet_ext.stitch.recogniser.mixture_plan import (
 )
 from espnet_ext.synthetic.overlap import SourceUtterance
 from espnet_ext.text.words import measure_overlap_ratio
-from espnet_ext.work.settings import checked
+from espnet_ext.work.settings import check_settings
 
 
 def sources(speakers: int = 8, each: int = 12, seed: int = 0) -> list[SourceUtterance]:
@@ -146,7 +146,7 @@ def test_overlap_ratio_by_counting_samples():
 )  # fmt: skip
 def test_settings_refused(change):
     with pytest.raises(InputError, match=f"^mixtures dev: .*{next(iter(change))}"):
-        checked(
+        check_settings(
             MixtureSettings,
             {"utterances": [1, 3], "speakers": 2, "overlap": 0.2} | change,
             "mixtures dev",
