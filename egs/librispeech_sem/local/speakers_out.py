@@ -29,7 +29,7 @@ from espnet_ext.tables.score_table import (
     read_scores,
     write_scores,
 )
-from espnet_ext.work.files import user_path
+from espnet_ext.work.files import expand_home
 from espnet_ext.work.provenance import collect_meta
 
 RECIPE = Path(__file__).resolve().parents[1]
@@ -41,7 +41,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--corpus", type=user_path, required=True, help="in LibriSpeech's layout"
+        "--corpus", type=expand_home, required=True, help="in LibriSpeech's layout"
     )
     parser.add_argument("--scale", default="mini_out", help="file of conf")
     parser.add_argument("--table", default="1,4")
