@@ -2,6 +2,7 @@
 take a step of MWER.
 """
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -80,6 +81,17 @@ def test_own_lists_are_cut_to_the_first_pass_and_decoded_ones_to_their_search(sc
     assert choose(first_pass="espnet") == Selection(depth=decoded)
     parts = choose(nbest_lists="lists", first_pass_parts="decoder=.6,ctc=.4")
     assert parts == Selection({"decoder": 0.6, "ctc": 0.4}, own)
+
+
+def test_runs_with_other_parts_of_scores_have_other_folders():
+    recipe = load_script(RECIPE / "recipe.py")
+    options = {"first_pass": "whisper", "nbest_lists": "/data/mine"}
+    names = {
+        recipe.variant({**options, "first_pass_parts": parts})
+        for parts in ("", "decoder=.6,ctc=.4", "decoder=1")
+    }
+    assert len(names) == 3
+    assert all(re.fullmatch(r"lists_mine[-\w.]*", name) for name in names)
 
 
 def test_the_papers_models_take_a_step():
