@@ -1,5 +1,6 @@
-"""N-best lists from ESPnet3's stage ``infer``, whose inference config names the
-function that makes them::
+"""Make and read N-best lists of ESPnet3's stage ``infer``.
+
+Its inference config names the function that makes them::
 
     model: {_target_: espnet2.bin.asr_inference.Speech2Text, nbest: 10, ...}
     runner: {_target_: espnet3.systems.base.inference_runner.InferenceRunner}
@@ -24,9 +25,9 @@ LISTS = "nbest.scp"
 
 
 def outputs(data: Any, model_output: Any, idx: Any) -> Any:
-    """Return what ESPnet3 writes of an utterance: ``utt_id``, ``hyp``, ``nbest``, and
-    ``ref`` if the data has ``text``.
+    """Return what ESPnet3 writes of an utterance.
 
+    That is ``utt_id``, ``hyp``, ``nbest``, and ``ref`` if the data has ``text``.
     ``data`` is an item of the test set, ``model_output`` what ``Speech2Text`` gives for
     it, ``idx`` its number, which names an item without ``utt_id``; or each is a list,
     of a batch. An utterance that is too short for the encoder has one empty hypothesis.
@@ -34,37 +35,39 @@ def outputs(data: Any, model_output: Any, idx: Any) -> Any:
     """
     if isinstance(idx, list | tuple):
         return [outputs(*each) for each in zip(data, model_output, idx, strict=True)]
-    utterance, text = str(data.get("utt_id", idx)), data.get("text")
+    utterance = str(data.get("utt_id", idx))
+    text = data.get("text")
     ref = join_lines(text) if isinstance(text, str) else None
-    hyps = [_hypothesis(utterance, item) for item in model_output] or [
-        Hypothesis("", 0.0)
-    ]
-    nbest = json.dumps(
-        asdict(NBest(utterance, tuple(hyps), ref)), ensure_ascii=False, allow_nan=False
-    )
-    found = {"utt_id": utterance, "hyp": hyps[0].text, "nbest": nbest}
+    hyps = [_make_hypothesis(utterance, item) for item in model_output]
+    # Too short for the encoder: nothing was recognised, and a list may not be empty.
+    hyps = hyps or [Hypothesis("", 0.0)]
+    nbest = NBest(utterance, tuple(hyps), ref)
+    # ESPnet3 writes values of an SCP as they are, one line each: so JSON in one line.
+    line = json.dumps(asdict(nbest), ensure_ascii=False, allow_nan=False)
+    found = {"utt_id": utterance, "hyp": hyps[0].text, "nbest": line}
     return found if ref is None else found | {"ref": ref}
 
 
-def _hypothesis(utterance: str, item: Sequence[Any]) -> Hypothesis:
-    text, hyp = item[0], item[-1]
+def _make_hypothesis(utterance: str, item: Sequence[Any]) -> Hypothesis:
+    # (text, tokens, ids, hypothesis) of Speech2Text, whose last holds the scores.
+    text = item[0]
+    hyp = item[-1]
     if text is None:
         raise InputError(
             f"{utterance}: the model has no tokenizer, so there is no text: its "
             "config needs token_type"
         )
     scores: Mapping[str, Any] = getattr(hyp, "scores", None) or {}
-    return Hypothesis(
-        join_lines(text),
-        float(hyp.score),
-        {name: float(value) for name, value in scores.items()},
-    )
+    parts = {name: float(value) for name, value in scores.items()}
+    return Hypothesis(join_lines(text), float(hyp.score), parts)
 
 
 def read_espnet3(path: Path) -> list[NBest]:
     """Read the lists of a test set, from its folder or its ``nbest.scp``."""
     path = path / LISTS if path.is_dir() else path
-    return parse_lists((line.partition(" ")[2] for line in read_text_lines(path)), path)
+    # The id before the blank is in the JSON, too.
+    records = (line.partition(" ")[2] for line in read_text_lines(path))
+    return parse_lists(records, path)
 
 
 def is_espnet3(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""N-best lists from the output of ESPnet's inference.
+"""Read N-best lists from the output of ESPnet's inference.
 
 ``espnet2.bin.asr_inference --nbest n`` writes
 ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to n; ``asr.sh``
@@ -25,10 +25,13 @@ PUBLISHED = "raw_hypotheses"
 _JOBS = ("output.*", "logdir/output.*", "log/output.*", PUBLISHED)
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
+# A tensor of one number, maybe with device=... or dtype=..., or a plain number.
+_ARGUMENTS = r"(?:,\s*[a-z_]+=[^()]*)?"
 _VALUE = re.compile(
-    rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,\s*[a-z_]+=[^()]*)?\)|({_NUMBER})",
+    rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?{_ARGUMENTS}\)|({_NUMBER})",
     re.IGNORECASE,
 )
+# Its first and third group are the name and the value, the second a quote around it.
 _PART = re.compile(
     rf"""\s*["']([^"']+)["']\s*:\s*(["']?)({_VALUE.pattern})\2\s*(?:,|$)""",
     re.IGNORECASE,
@@ -39,13 +42,13 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
     """Read the N-best lists of one decoding, sorted by utterance, without references.
 
     ``folder`` holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or
-    ``log`` with ``output.*``; or ``raw_hypotheses``. An utterance that is too short for the encoder has the
-    text ``" "`` with the score 0.0 n times: n empty hypotheses.
+    ``log`` with ``output.*``; or ``raw_hypotheses``. An utterance that is too short for
+    the encoder has the text ``" "`` with the score 0.0 n times: n empty hypotheses.
     """
     ranked: dict[str, dict[int, Hypothesis]] = {}
-    for job in _jobs(Path(folder)):
+    for job in _find_jobs(Path(folder)):
         found: dict[str, dict[int, Hypothesis]] = {}
-        for rank, recog in _recog_folders(job):
+        for rank, recog in _list_recog_folders(job):
             for utterance, hypothesis in _read_recog(recog).items():
                 found.setdefault(utterance, {})[rank] = hypothesis
         _require_keys(job, found)
@@ -107,16 +110,17 @@ def find_published_references(folder: Path) -> Path | None:
     return references if references.is_file() else None
 
 
-def _jobs(folder: Path) -> list[Path]:
+def _find_jobs(folder: Path) -> list[Path]:
+    """Find the folders with ``{k}best_recog``: one, or one of each job."""
     if not folder.is_dir():
         raise InputError(
             f"{folder}: no such folder: give the output folder of a decoding"
         )
-    if _recog_folders(folder):
+    if _list_recog_folders(folder):
         return [folder]
     for pattern in _JOBS:
         jobs = sorted(path for path in folder.glob(pattern) if path.is_dir())
-        if empty := [job for job in jobs if not _recog_folders(job)]:
+        if empty := [job for job in jobs if not _list_recog_folders(job)]:
             raise InputError(
                 f"{empty[0]}: this job left no hypotheses: read its log, and "
                 "decode again"
@@ -129,9 +133,13 @@ def _jobs(folder: Path) -> list[Path]:
     )
 
 
-def _recog_folders(job: Path) -> list[tuple[int, Path]]:
-    matches = ((_RECOG.fullmatch(path.name), path) for path in job.iterdir())
-    return sorted((int(match[1]), path) for match, path in matches if match)
+def _list_recog_folders(job: Path) -> list[tuple[int, Path]]:
+    """List the folders of hypotheses with their ranks: 2 before 10."""
+    found = []
+    for path in job.iterdir():
+        if match := _RECOG.fullmatch(path.name):
+            found.append((int(match[1]), path))
+    return sorted(found)
 
 
 def _read_recog(recog: Path) -> dict[str, Hypothesis]:
@@ -141,15 +149,12 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
             "with a tokenizer writes it"
         )
     plain = recog / "text_nospecial"
-    texts, scores = (
-        read_table(plain if plain.exists() else recog / "text"),
-        read_table(recog / "score"),
-    )
-    parts = (
-        read_table(recog / "scores")
-        if (recog / "scores").exists()
-        else dict.fromkeys(texts, "{}")
-    )
+    texts = read_table(plain if plain.exists() else recog / "text")
+    scores = read_table(recog / "score")
+    # ESPnet itself writes the total alone.
+    parts = dict.fromkeys(texts, "{}")
+    if (recog / "scores").exists():
+        parts = read_table(recog / "scores")
     for name, table in (("score", scores), ("scores", parts)):
         if odd := sorted(texts.keys() ^ table.keys()):
             raise InputError(
@@ -159,10 +164,8 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
     hypotheses = {}
     for utterance, text in texts.items():
         try:
-            score, named = (
-                parse_score(scores[utterance]),
-                parse_scores(parts[utterance]),
-            )
+            score = parse_score(scores[utterance])
+            named = parse_scores(parts[utterance])
         except InputError as error:
             raise InputError(f"{recog}: {utterance}: {error}: decode again") from None
         hypotheses[utterance] = Hypothesis(join_lines(text), score, named)
@@ -170,15 +173,13 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
 
 
 def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
-    """Refuse the output of a killed job: asr.sh lists the utterances of each job beside
-    its output.
-    """
+    """Refuse the output of a killed job, which lacks some of its utterances."""
+    # asr.sh lists the utterances of each job beside its output.
     keys = job.parent / f"keys.{job.name.removeprefix('output.')}.scp"
     if not (job.name.startswith("output.") and keys.exists()):
         return
-    if missing := [
-        utterance for utterance in read_table(keys) if utterance not in found
-    ]:
+    missing = [utterance for utterance in read_table(keys) if utterance not in found]
+    if missing:
         raise InputError(
             f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has "
             "not finished; run again"

@@ -30,24 +30,26 @@ def choose_oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
 
 
 def count_oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]:
-    """Return the word errors of the oracle among the first n hypotheses of each list,
-    for n = 1, 2 ... ``depth``.
+    """Return the oracle's word errors among the first 1, 2 ... ``depth`` hypotheses.
 
     The first number counts the errors of the best hypotheses. A shorter list takes part
     with all its hypotheses.
     """
     if not lists:
         raise InputError("there are no N-best lists")
-    best = [list(accumulate(count_word_errors(nbest)[:depth], min)) for nbest in lists]
-    return [
-        sum(own[min(n, len(own) - 1)] for own in best)
-        for n in range(max(map(len, best)))
-    ]
+    # Of each list the fewest errors so far, by rank: they never rise.
+    fewest = []
+    for nbest in lists:
+        errors = count_word_errors(nbest)[:depth]
+        fewest.append(list(accumulate(errors, min)))
+    longest = max(map(len, fewest))
+    return [sum(own[min(n, len(own) - 1)] for own in fewest) for n in range(longest)]
 
 
 def make_oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
-    """Return the oracle's errors as JSON: ``value`` is the error rate in percent among
-    the first ``n`` hypotheses.
+    """Return the oracle's errors as JSON.
+
+    ``value`` is the error rate in percent among the first ``n`` hypotheses.
     """
     errors = count_oracle_errors(lists)
     words = sum(len(split_reference(nbest)) for nbest in lists)
@@ -96,10 +98,11 @@ def report_lists(path: Path, report: Path) -> None:
 
 
 def write_choice(output: Path, lists: Path, depth: int | None = None) -> None:
-    """Write the oracle's choice among the first ``depth`` hypotheses of each list (1:
-    the best) as Kaldi ``text``.
+    """Write the oracle's choice among the first ``depth`` of each list as Kaldi text.
+
+    With a depth of 1 that is the first pass's choice.
     """
-    write_table(
-        output,
-        {nbest.utt_id: choose_oracle(nbest, depth).text for nbest in read_nbest(lists)},
-    )
+    chosen = {
+        nbest.utt_id: choose_oracle(nbest, depth).text for nbest in read_nbest(lists)
+    }
+    write_table(output, chosen)

@@ -1,10 +1,8 @@
-"""N-best lists of any decoder: one table of formats, references, and warnings of lists
-that cannot be right.
-"""
+"""Read N-best lists of any decoder: formats, references, and what cannot be right."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -48,16 +46,14 @@ _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lo
 
 
 class Format(NamedTuple):
-    """A format of N-best lists: what it is, its reader, and whether a path looks like
-    it, without reading all of it.
-    """
+    """A format of N-best lists."""
 
-    what: str
+    what: str  # for people
     read: Callable[[Path], list[NBest]]
-    fits: Callable[[Path], bool]
+    fits: Callable[[Path], bool]  # whether a path looks like it, read in part
 
 
-def _begins(path: Path, text: str) -> bool:
+def _begins_with(path: Path, text: str) -> bool:
     if not path.is_file():
         return False
     with open_unpacked(path) as file:
@@ -65,12 +61,10 @@ def _begins(path: Path, text: str) -> bool:
 
 
 def _holds(path: Path, *patterns: str) -> bool:
-    return path.is_dir() and any(
-        True for pattern in patterns for _ in path.glob(pattern)
-    )
+    return path.is_dir() and any(any(path.glob(pattern)) for pattern in patterns)
 
 
-# In this order the first that fits is taken.
+# In this order the first that fits is taken: jsonl takes any file, and so is the last.
 FORMATS: Mapping[str, Format] = {
     "espnet": Format(
         "output folder of a decoding with --nbest", read_espnet_output, is_espnet_output
@@ -96,7 +90,7 @@ FORMATS: Mapping[str, Format] = {
     "wenet": Format(
         "decoder_main --output_nbest",
         readers.read_wenet,
-        lambda path: _begins(path, "wav "),
+        lambda path: _begins_with(path, "wav "),
     ),
     "whisper": Format(
         "JSON of whisper and faster-whisper", readers.read_whisper, readers.is_whisper
@@ -124,16 +118,7 @@ def read_lists(
     """
     path = Path(path)
     if form == AUTO:
-        form = next((name for name, each in FORMATS.items() if each.fits(path)), AUTO)
-        if form == AUTO:
-            if DECODED.fullmatch(path.name) and path.is_dir():
-                raise InputError(
-                    f"{path}: a part of an ESPnet decoding: give the decoding's folder"
-                )
-            known = ", ".join(f"{name} ({each.what})" for name, each in FORMATS.items())
-            raise InputError(
-                f"{path}: not N-best lists in any of these formats: {known}"
-            )
+        form = detect_format(path)
     elif form not in FORMATS:
         raise InputError(
             f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}"
@@ -142,12 +127,21 @@ def read_lists(
     reference = reference or find_published_references(path)
     if not reference:
         return lists
-    return add_references(
-        lists,
-        read_transcripts(reference, reference_form).plain,
-        str(path),
-        str(reference),
-    )
+    texts = read_transcripts(reference, reference_form).plain
+    return add_references(lists, texts, str(path), str(reference))
+
+
+def detect_format(path: Path) -> str:
+    """Return the format of lists; InputError if a path is of none."""
+    for name, each in FORMATS.items():
+        if each.fits(path):
+            return name
+    if DECODED.fullmatch(path.name) and path.is_dir():
+        raise InputError(
+            f"{path}: a part of an ESPnet decoding: give the decoding's folder"
+        )
+    known = ", ".join(f"{name} ({each.what})" for name, each in FORMATS.items())
+    raise InputError(f"{path}: not N-best lists in any of these formats: {known}")
 
 
 def convert_lists(
@@ -195,22 +189,18 @@ def convert_part(
 
 
 def find_lists(folder: Path, part: str) -> Path | None:
-    """Return where a folder has the lists of a part.
-
-    ESPnet's recipes write ``test_clean`` for test-clean.
-    """
-    names = [
-        f"{name}{end}"
-        for name in (part, part.replace("-", "_"))
-        for end in ("", ".jsonl", ".jsonl.gz")
-    ]
-    return next((folder / name for name in names if (folder / name).exists()), None)
+    """Return where a folder has the lists of a part, None if it has not."""
+    # ESPnet's recipes write test_clean for test-clean.
+    for name in (part, part.replace("-", "_")):
+        for end in ("", ".jsonl", ".jsonl.gz"):
+            path = folder / f"{name}{end}"
+            if path.exists():
+                return path
+    return None
 
 
 def has_references(path: Path) -> bool:
-    """Return whether the first line of JSONL has a reference, or there are published
-    ones.
-    """
+    """Return whether lists have references: their first line, or published ones."""
     if not path.is_file():
         return find_published_references(path) is not None
     with open_unpacked(path) as file:
@@ -223,8 +213,7 @@ def has_references(path: Path) -> bool:
 
 
 def write_references(source: Path, folder: Path) -> None:
-    """Write the references of lists as ``text`` of a data dir, with ``utt2spk`` and
-    ``spk2utt``.
+    """Write the references of lists as a data dir: text, utt2spk and spk2utt.
 
     Where speakers are not known, each utterance is its own, as in Kaldi.
     """
@@ -250,9 +239,8 @@ def write_references(source: Path, folder: Path) -> None:
 def normalise_list(nbest: NBest, rules: Callable[[str], str]) -> NBest:
     """Return a list with hypotheses and reference normalised alike."""
     hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
-    return replace(
-        nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref)
-    )
+    ref = None if nbest.ref is None else rules(nbest.ref)
+    return replace(nbest, hyps=hyps, ref=ref)
 
 
 def add_references(
@@ -262,101 +250,123 @@ def add_references(
     reference_name: str = "references",
 ) -> list[NBest]:
     """Give each list its reference; messages name where both come from."""
-    lists, number = list(lists), re.compile(r"-\d+$")
-    references = strip_speakers(references, [nbest.utt_id for nbest in lists])
-    if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
-        if is_spelt_otherwise(missing[0], references):
-            raise InputError(
-                f"{reference_name}: {_count(missing)} of {name} {SPELT_OTHERWISE}"
-            )
-        cuts = {number.sub("", utterance) for utterance in missing} <= references.keys()
-        why = (
-            f"these are Lhotse's ids of cuts, and {reference_name} has those of "
-            "recordings"
-            if cuts
-            else (
-                "is this another test set? It has "
-                f"{next(iter(references), 'no utterance')}"
-            )
-        )
+    lists = list(lists)
+    utterances = [nbest.utt_id for nbest in lists]
+    references = strip_speakers(references, utterances)
+    missing = [utterance for utterance in utterances if utterance not in references]
+    if missing:
+        why = _explain_missing(missing, references, reference_name)
+        raise InputError(f"{reference_name}: {_count_ids(missing)} of {name} {why}")
+    # Both ways: an error rate of some utterances would pass for that of the set.
+    without_list = sorted(references.keys() - set(utterances))
+    if without_list:
         raise InputError(
-            f"{reference_name}: {_count(missing)} of {name} missing: {why}"
-        )
-    if missing := sorted(references.keys() - {nbest.utt_id for nbest in lists}):
-        raise InputError(
-            f"{name}: {_count(missing)} of {reference_name} without N-best list: "
-            "decode the whole set"
+            f"{name}: {_count_ids(without_list)} of {reference_name} without N-best "
+            "list: decode the whole set"
         )
     return [replace(nbest, ref=join_lines(references[nbest.utt_id])) for nbest in lists]
 
 
-def _count(ids: list[str]) -> str:
-    return f"utterance {ids[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+def _explain_missing(
+    missing: Sequence[str], references: Mapping[str, str], reference_name: str
+) -> str:
+    """Say why there may be no references of these utterances."""
+    if is_spelt_otherwise(missing[0], references):
+        return SPELT_OTHERWISE
+    # Lhotse numbers the cuts of a recording: call-0, call-1 ...
+    recordings = {re.sub(r"-\d+$", "", utterance) for utterance in missing}
+    if recordings <= references.keys():
+        return (
+            "missing: these are Lhotse's ids of cuts, and "
+            f"{reference_name} has those of recordings"
+        )
+    first = next(iter(references), "no utterance")
+    return f"missing: is this another test set? It has {first}"
+
+
+def _count_ids(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+    return f"utterance {ids[0]}{more}"
 
 
 def find_oddities(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
-    """Return what must be wrong with lists, as lines to print: marks of OWSM in texts,
-    and references that do not fit.
+    """Return what must be wrong with lists, as lines to print.
 
-    Errors are counted on the texts as they are. So hypotheses in another case than the
-    references are all wrong, and nothing else says so. The lines name ``path``, if
-    there are lists from several files.
+    That is marks of OWSM in texts, and references that do not fit. Errors are counted
+    on the texts as they are. So hypotheses in another case than the references are all
+    wrong, and nothing else says so. The lines name ``path``, if there are lists from
+    several files.
     """
     begin = "warning:" if path is None else f"warning: {path}:"
-    found = []
-    marks = (
-        next(filter(None, (_MARKS.match(hyp.text) for hyp in nbest.hyps)), None)
-        for nbest in lists
-    )
-    if marked := [mark for mark in marks if mark]:
-        found.append(
-            f"{begin} texts begin with marks of OWSM ({marked[0][0]} and the "
-            f"like, in {len(marked)} of {len(lists)} "
-            "lists), which count as words: decode to text_nospecial, or leave "
-            "them out (espnet-ext nbest convert "
+    found = list(_find_marks(lists))
+    # Against an empty reference every hypothesis is wrong, in whatever spelling.
+    known = [nbest for nbest in lists if nbest.ref]
+    if known:
+        found += _find_other_spelling(known)
+        found += _find_other_references(known)
+    return [f"{begin} {fault}" for fault in found]
+
+
+def _find_marks(lists: Sequence[NBest]) -> Iterator[str]:
+    """Find marks of language and task, with which OWSM begins its texts."""
+    marked = []
+    for nbest in lists:
+        marks = [_MARKS.match(hyp.text) for hyp in nbest.hyps]
+        marked += [mark[0] for mark in marks if mark][:1]
+    if marked:
+        yield (
+            f"texts begin with marks of OWSM ({marked[0]} and the like, in "
+            f"{len(marked)} of {len(lists)} lists), which count as words: decode to "
+            "text_nospecial, or leave them out (espnet-ext nbest convert "
             "--normaliser whisper_english)"
         )
-    known = [nbest for nbest in lists if nbest.ref]
-    if not known:
-        return found
-    cases = [
-        _case(nbest.ref or "" for nbest in known),
-        _case(nbest.hyps[0].text for nbest in known),
-    ]
-    if cases[0] != cases[1]:
-        found.append(
-            f"{begin} the references are in {cases[0]} case, the hypotheses in "
-            f"{cases[1]}: words are compared as they "
-            "are written: normalise both (espnet-ext nbest convert --normaliser)"
+
+
+def _find_other_spelling(known: Sequence[NBest]) -> Iterator[str]:
+    """Find references whose case or punctuation is not that of the hypotheses."""
+    references = {nbest.utt_id: nbest.ref or "" for nbest in known}
+    firsts = {nbest.utt_id: nbest.hyps[0].text for nbest in known}
+    case_of_references = _find_case(references.values())
+    case_of_firsts = _find_case(firsts.values())
+    if case_of_references != case_of_firsts:
+        yield (
+            f"the references are in {case_of_references} case, the hypotheses in "
+            f"{case_of_firsts}: words are compared as they are written: normalise both "
+            "(espnet-ext nbest convert --normaliser)"
         )
-    firsts = (
-        {n.utt_id: n.ref or "" for n in known},
-        {n.utt_id: n.hyps[0].text for n in known},
-    )
-    score = score_texts(*firsts)
-    if cases[0] == cases[1] and score.of_writing > MUCH_WRITING * score.total.errors:
-        found.append(
-            f"{begin} {score.of_writing} of the {score.total.errors} errors of "
-            "the first hypotheses are only case or "
-            "punctuation: normalise both (espnet-ext nbest convert --normaliser)"
+        return
+    score = score_texts(references, firsts)
+    if score.of_writing > MUCH_WRITING * score.total.errors:
+        yield (
+            f"{score.of_writing} of the {score.total.errors} errors of the first "
+            "hypotheses are only case or punctuation: normalise both (espnet-ext "
+            "nbest convert --normaliser)"
         )
+
+
+def _find_other_references(known: Sequence[NBest]) -> Iterator[str]:
+    """Find references that are so far from all hypotheses that they are of others."""
     words = sum(len(split_reference(nbest)) for nbest in known)
     rate = sum(min(count_word_errors(nbest)) for nbest in known) / words
     if rate > IMPLAUSIBLE:
-        found.append(
-            f"{begin} even the best choice from the lists has a word error rate "
-            f"of {100 * rate:.0f} %: are these the "
-            "references of these lists, in the same spelling?"
+        yield (
+            f"even the best choice from the lists has a word error rate of "
+            f"{100 * rate:.0f} %: are these the references of these lists, in the same "
+            "spelling?"
         )
-    return found
 
 
-def _case(texts: Iterable[str]) -> str:
-    letters = [
-        letter
-        for text in texts
-        for letter in text
-        if letter.isupper() or letter.islower()
-    ]
-    share = sum(map(str.isupper, letters)) / max(1, len(letters))
-    return "upper" if share > _CAPITALS else "lower" if share < _SMALL else "mixed"
+def _find_case(texts: Iterable[str]) -> str:
+    """Return ``upper``, ``lower`` or ``mixed``, by the share of capitals."""
+    capitals = 0
+    letters = 0
+    for letter in "".join(texts):
+        # Digits, marks and Han characters have no case.
+        capitals += letter.isupper()
+        letters += letter.isupper() or letter.islower()
+    share = capitals / max(1, letters)
+    if share > _CAPITALS:
+        return "upper"
+    if share < _SMALL:
+        return "lower"
+    return "mixed"
