@@ -1,4 +1,7 @@
-"""Steps and stages that several recipes share, from the corpus to the tables."""
+"""Steps and stages that several recipes share, from the corpus to the tables.
+
+A function ``..._step`` makes the step of that name; nothing runs before ``run_steps``.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,19 +36,19 @@ from espnet_ext.work.yaml_files import read_yaml
 def synthetic_corpus(
     run: Run, corpus: str, folder: Path | None = None, size: str = ""
 ) -> Step:
-    """Make a small corpus in the layout of a real one, by a module of
-    :mod:`espnet_ext.synthetic`, in ``run.corpus``.
+    """Make a small corpus in the layout of a real one.
 
-    ``size`` is one of its sizes, by default the setting ``corpus_size``.
+    The module ``corpus`` of :mod:`espnet_ext.synthetic` makes it in ``run.corpus``, or
+    in another folder. ``size`` is one of its sizes, by default the setting
+    ``corpus_size``.
     """
     output = folder or run.corpus
     size = size or run.sections["settings"]["corpus_size"]
+    module = import_module(f"espnet_ext.synthetic.{corpus}")
     return Step(
         name="synthetic corpus",
         log=run.datadir / "log" / "corpus.log",
-        function=getattr(
-            import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"
-        ),
+        function=getattr(module, f"make_{corpus}"),
         arguments={"output": str(output), "size": size},
         free={"nj": run.nj},
         outputs=[output],
@@ -62,21 +65,21 @@ def data_step(
     title: str = "",
     **options: Any,
 ) -> Step:
-    """Check a corpus and write the data dirs of its parts. They are made again when a
-    file below ``folders`` changes.
+    """Check a corpus and write the data dirs of its parts.
 
-    The function ``prepare_<corpus>`` of a module of :mod:`espnet_ext.corpora` is called
-    with ``options``, and with ``names``: the part -> its data dir. ``title`` is the
-    name of the corpus, if the recipe has several.
+    They are made again when a file below ``folders`` changes. The function
+    ``prepare_<corpus>`` of a module of :mod:`espnet_ext.corpora` is called with
+    ``options``, and with ``names``: the part -> its data dir. ``title`` is the name of
+    the corpus, if the recipe has several.
     """
+    module = import_module(f"espnet_ext.corpora.{corpus}")
+    own_log = "data"
+    if title:
+        own_log += f"_{title.replace(', ', '_')}"
     return Step(
         name=f"data dirs of {title or run.corpus_name}",
-        log=run.datadir
-        / "log"
-        / f"data{'_' + title.replace(', ', '_') if title else ''}.log",
-        function=getattr(
-            import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"
-        ),
+        log=run.datadir / "log" / f"{own_log}.log",
+        function=getattr(module, f"prepare_{corpus}"),
         arguments={
             "output_dir": str(run.datadir),
             "names": dict(names),
@@ -85,6 +88,7 @@ def data_step(
             **options,
         },
         free={"num_jobs": run.nj},
+        # sizes and times: reading terabytes to see that none has changed takes hours
         depends=stamp_folders(*folders),
         outputs=[run.datadir / name / "text" for name in names.values()],
     )
@@ -93,8 +97,9 @@ def data_step(
 def data_dirs_step(
     run: Run, *, rate: int | None = SAMPLING_RATE, train: str = TRAIN
 ) -> Step:
-    """Check the data dirs of ``--data``, and write them as those of a corpus: ``train``
-    is what the training set is called, all others keep their names.
+    """Check the data dirs of ``--data``, and write them as those of a corpus.
+
+    ``train`` is what the training set is called; all others keep their names.
     """
     more = [name for name in run.recipe.data_parts if (run.corpus / name).is_dir()]
     parts = [TRAIN, DEV, *more, *run.data_tests]
@@ -111,8 +116,9 @@ def data_dirs_step(
 
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
-    """Combine data dirs of ``run.datadir`` into one. The name of the source is appended
-    to its ids.
+    """Combine data dirs of ``run.datadir`` into one.
+
+    The name of the source is appended to its ids, which two corpora may share.
     """
     folders = [str(run.datadir / source) for source in sources]
     return _derived_step(
@@ -121,8 +127,10 @@ def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
 
 
 def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
-    """Return a data dir of ``run.datadir`` with some of the utterances of another
-    (:func:`subset_data_dir`).
+    """Make a data dir with some of the utterances of another.
+
+    Both are below ``run.datadir``; ``count`` and ``how`` are those of
+    :func:`subset_data_dir`.
     """
     return _derived_step(
         run,
@@ -142,7 +150,7 @@ def _derived_step(
     make: Callable[..., object],
     **arguments: Any,
 ) -> Step:
-    """Return a data dir that is made of others."""
+    """Make a data dir of others."""
     return Step(
         name=f"data dir {name}",
         log=run.datadir / "log" / f"data_{name}.log",
@@ -173,26 +181,26 @@ def tokens_step(
     english: Sequence[str] = (),
     **options: Any,
 ) -> Step:
-    """Make word pieces, characters or words of a training set; ``mixed``: its Han
-    characters and English word pieces.
+    """Make word pieces, characters or words of a training set.
 
-    ``options`` are ``symbols`` that are one token each, such as ``<sc>``, and
-    ``normalisation`` of sentencepiece.
+    With ``mixed`` they are its Han characters and its English word pieces, of the texts
+    ``english``. ``options`` are ``symbols`` that are one token each, such as ``<sc>``,
+    and ``normalisation`` of sentencepiece.
     """
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.text.tokens import make_tokens
 
     text = run.locate_whole_text(train)
     more = [run.locate_whole_text(name) for name in english]
-    own = (
-        {"english_texts": more}
-        if token_type == "mixed"
-        else {"token_type": token_type, **options}
-    )
+    make: Callable[..., object] = make_tokens
+    own: dict[str, Any] = {"token_type": token_type, **options}
+    if token_type == "mixed":
+        make = make_mixed_tokens
+        own = {"english_texts": more}
     return Step(
         name="tokens",
         log=folder / "log" / "tokens.log",
-        function=make_mixed_tokens if token_type == "mixed" else make_tokens,
+        function=make,
         arguments={
             "text": text,
             "output": str(folder),
@@ -214,10 +222,12 @@ def statistics_step(
     *,
     task: str = "asr",
 ) -> Step:
-    """Collect lengths of utterances, and mean and variance of the features of a
-    training config, in ``run.locate_stats(config) / train``.
+    """Collect lengths of utterances, and mean and variance of a config's features.
+
+    They go into ``run.locate_stats(config) / train``.
     """
     folder = run.locate_stats(config) / train
+    # --token_list FILE, and the others
     _, token_list, *options = list_token_options(tokens, token_type)
     parts = run.datadir / train, run.datadir / valid
     return Step(
@@ -267,6 +277,7 @@ def asr_train_step(
     """
     values = read_yaml(config)
     every_stats = run.locate_stats(values)
+    # of all data dirs with these features, each of which has lengths of its own
     stats = every_stats / train
     features = every_stats / (statistics or train) / "train" / "feats_stats.npz"
     words = [
@@ -319,33 +330,30 @@ def decode_steps(
     configs: Sequence[Path] = (),
     data: Path | None = None,
 ) -> Step:
-    """Decode test sets with one system and one or several decodings. The models are
-    loaded once.
+    """Decode test sets with one system and one or several decodings.
 
-    Results go to ``folder/decode_<decoding>/<test set>``. ``data`` is a folder of test
-    sets that have ``feats.scp`` in place of ``wav.scp``, ``lm`` that of a language
-    model; ``configs`` are by default those of tables.yaml.
+    The models are loaded once. Results go to ``folder/decode_<decoding>/<test set>``.
+    ``data`` is a folder of test sets that have ``feats.scp`` in place of ``wav.scp``,
+    ``lm`` that of a language model; ``configs`` are by default those of tables.yaml.
     """
     source = data or run.datadir
-    lm_config, lm_file = (
-        (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)
-    )
-    jobs = [
-        Decoding(
-            model_config=folder / "config.yaml",
-            model_file=model,
-            data=source / part,
-            output=folder / f"decode_{name}{run.decoding_tag}" / part,
-            config=config,
-            lm_config=lm_config,
-            lm_file=lm_file,
-            options=tuple(options),
-        )
-        for name, config in zip(
-            decodings, configs or map(run.write_decode_config, decodings), strict=True
-        )
-        for part in sets
-    ]
+    if not configs:
+        configs = [run.write_decode_config(name) for name in decodings]
+    jobs = []
+    # all sets of a decoding follow each other: a worker keeps the last search it built
+    for name, config in zip(decodings, configs, strict=True):
+        for part in sets:
+            job = Decoding(
+                model_config=folder / "config.yaml",
+                model_file=model,
+                data=source / part,
+                output=folder / f"decode_{name}{run.decoding_tag}" / part,
+                config=config,
+                lm_config=lm / "config.yaml" if lm else None,
+                lm_file=lm / "valid.loss.ave.pth" if lm else None,
+                options=tuple(options),
+            )
+            jobs.append(job)
     return Step(
         name=f"decode {folder.relative_to(run.expdir)} ({' '.join(decodings)})",
         log=folder / f"decode_{decodings[0]}{run.decoding_tag}" / "log" / "decode.log",
@@ -362,18 +370,19 @@ def decode_sets(
     jobs: Sequence[Decoding], nj: int, parallel: Place | None, ngpu: int
 ) -> None:
     """Decode each data dir with each config."""
+    # not an argument of the step: the number of GPUs does not change its result
     jobs = [replace(job, ngpu=ngpu) for job in jobs]
-    for job, count in zip(
-        jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
-    ):
+    counts = decode_all(jobs, nj=nj, parallel=parallel)
+    for job, count in zip(jobs, counts, strict=True):
         say(f"{count} utterances -> {job.output / 'text'}")
 
 
 def score_step(
     run: Run, part: str, folder: Path, rate: str = "wer", **options: Any
 ) -> Step:
-    """Compute the word error rate of a decoding, or with ``mer`` the mixed error rate
-    of Mandarin and English.
+    """Compute the word error rate of a decoding, or with ``mer`` the mixed error rate.
+
+    That one counts Mandarin characters and English words.
     """
     return Step(
         name=f"score {folder.relative_to(run.expdir)}",
@@ -440,17 +449,14 @@ def decode_system(
     tokens: Path,
     data: Path | None = None,
 ) -> Iterator[Step]:
-    """Decode with a system: one step for decodings with its model alone, one for those
-    with a language model too.
-    """
+    """Decode with a system in one step, and in another with a language model too."""
     folder = run.locate_training(system, seed)
     model = folder / name_average(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
     fused = [name for name in names if run.decoding(name).get("lm_weight")]
-    for group, lm in (
-        ([name for name in names if name not in fused], None),
-        (fused, run.lm),
-    ):
+    alone = [name for name in names if name not in fused]
+    # two steps, since all decodings of a step share the models that are loaded
+    for group, lm in ((alone, None), (fused, run.lm)):
         prior = any(run.decoding(name).get("prior_weight") for name in group)
         options = ["--prior_file", str(tokens / "prior.txt")] if prior else []
         if group:
@@ -462,17 +468,14 @@ def decode_system(
 def score_systems(
     run: Run, sets: Sequence[str], rate: str = "wer", **options: Any
 ) -> Iterator[Step]:
-    """Return the error rates of all decodings of all systems and seeds."""
+    """Compute the error rates of all decodings of all systems and seeds."""
     for system in run.systems:
         for seed in run.list_seeds(system):
+            folder = run.locate_training(system, seed)
             for decoding in run.decodings.get(system.name, {}):
+                decoded = folder / f"decode_{decoding}{run.decoding_tag}"
                 for part in sets:
-                    folder = (
-                        run.locate_training(system, seed)
-                        / f"decode_{decoding}{run.decoding_tag}"
-                        / part
-                    )
-                    yield score_step(run, part, folder, rate, **options)
+                    yield score_step(run, part, decoded / part, rate, **options)
 
 
 def tables(
@@ -483,11 +486,10 @@ def tables(
     paper: bool = True,
     synthetic_sets: Sequence[str] | None = None,
 ) -> None:
-    """Write and print tables (default: those of the run), including rows that earlier
-    runs have filled.
+    """Write and print tables, including rows that earlier runs have filled.
 
-    ``corpus`` is its name in the tables (default: that of its folder); the ``paper``'s
-    numbers may be of another.
+    ``selected`` are by default those of the run. ``corpus`` is its name in the tables
+    (default: that of its folder); the ``paper``'s numbers may be of another.
     """
     from espnet_ext.tables.publish import write_tables
 

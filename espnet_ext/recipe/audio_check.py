@@ -42,33 +42,36 @@ def audio_steps(run: Run) -> Iterator[Step]:
 
 
 def list_audio_tables(run: Run) -> list[Path]:
-    """Return the tables of audio that stage 1 has not decoded: none if it was told how
-    to check audio, or if there are few files.
-    """
+    """Return the tables of audio that stage 1 has not decoded."""
+    # the user has chosen how stage 1 checks it
     if run.synthetic or run.options["check_audio"] != "auto":
         return []
     tables = sorted(run.datadir.rglob("wav.scp"))
+    # stage 1 has decoded few files itself
     if must_decode("auto", len(list_files(run.datadir, tables))):
         return []
     return tables
 
 
 def list_files(datadir: Path, tables: Sequence[Path]) -> dict[str, str]:
-    """Return the user's audio files, each with an utterance; not those below
-    ``datadir``, which recipes have made.
-    """
+    """Return the user's audio files, each with an utterance to name in messages."""
+    # recipes have made what is below it
     made = str(datadir.absolute())
     files: dict[str, str] = {}
     for table in tables:
         for utterance, path in read_table(table).items():
-            if not is_mix(path) and not str(Path(path).absolute()).startswith(made):
-                files.setdefault(path, utterance)
+            # ``.mix`` is no audio itself: it names files that are added up
+            if is_mix(path) or str(Path(path).absolute()).startswith(made):
+                continue
+            # a long recording has many utterances, and is decoded once
+            files.setdefault(path, utterance)
     return files
 
 
 def check_all_audio(tables: Sequence[Path], faults: str, nj: int) -> None:
-    """Decode each file of tables ``utterance path``. Faults, a line each, go to a file;
-    InputError has the first of them.
+    """Decode each file of tables ``utterance path``; InputError if any is faulty.
+
+    All faults, a line each, go to the file ``faults``; the error has the first of them.
     """
     files = list_files(Path(faults).parent, tables)
     named = [(path, Path(path)) for path in files]
@@ -93,10 +96,9 @@ def check_all_audio(tables: Sequence[Path], faults: str, nj: int) -> None:
 
 
 def show_what_is_not_decoded(run: Run) -> None:
-    """Say in a rehearsal that only the headers of audio were read, and when the run
-    decodes it.
-    """
-    if tables := list_audio_tables(run):
+    """Say in a rehearsal that only headers of audio were read, and what decodes it."""
+    tables = list_audio_tables(run)
+    if tables:
         count = len(list_files(run.datadir, tables))
         show(
             f"of {count:,} audio files ({FULL_CHECK_FILES:,} or more) only the headers "

@@ -1,5 +1,6 @@
-"""Make a call that another process has written to a file: ``python -m
-espnet_ext.recipe.call FILE``.
+"""Make a call that another process has written to a file.
+
+``python -m espnet_ext.recipe.call FILE``
 """
 
 import pickle
@@ -14,9 +15,12 @@ from espnet_ext.work.launch import run_launched
 
 
 def launch_call(call: partial, launch: Sequence[str], log: Path) -> None:
-    """Make a call of a function, of a module or a script, in a process that
-    ``launch`` starts; what it prints goes to ``log`` and is printed here.
+    """Make a call in a process that ``launch`` starts, maybe on another machine.
+
+    ``call`` is of a function of a module or a script. What it prints goes to ``log``
+    and is printed here.
     """
+    # beside the log, since both machines see that folder
     path = log.with_suffix(".pickle")
     path.write_bytes(pickle_with_scripts(call))
     run_launched(launch, log, ["-m", "espnet_ext.recipe.call", str(path)])

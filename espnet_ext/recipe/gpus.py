@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import Run
-from espnet_ext.recipe.steps import Step, join_errors, run_jobs, show
+from espnet_ext.recipe.steps import Lane, Step, join_errors, run_jobs, show
 from espnet_ext.tables.schema import System
 from espnet_ext.work.gpus import VISIBLE, list_names, require_gpus
 
-Lane = tuple[str, ...]  # the GPUs that one chain of steps sees
 # Makes a chain of steps from a run and the number of processes that it may use.
 Make = Callable[[Run, int], Iterable[Step]]
 
@@ -36,8 +35,10 @@ class Round(NamedTuple):
 
 
 def name_gpus(count: int, visible: str | None) -> Lane:
-    """Return the names of the first ``count`` GPUs, of those in
-    ``CUDA_VISIBLE_DEVICES`` if that is set.
+    """Return the names of the first ``count`` GPUs.
+
+    ``visible`` is ``CUDA_VISIBLE_DEVICES``, if that is set: those of it, which a batch
+    system has given, and whose names may be UUIDs.
     """
     if visible is None:
         return tuple(map(str, range(count)))
@@ -87,12 +88,13 @@ def plan_rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[Round]:
 
 
 def describe_plan(planned: Sequence[Round], hours: Mapping[str, float]) -> list[str]:
-    """Return lines that say which job runs on which GPU, and until when if the hours of
-    all jobs on one are known.
+    """Return lines that say which job runs on which GPU, and until when if it is known.
 
-    A job on several GPUs takes as long: how much faster it is there is not known.
+    ``hours`` are those of a job on one GPU. On several it is said to take as long: how
+    much faster it is there is not known.
     """
     jobs = [name for each in planned for name in each.jobs]
+    # a lane with one job of unknown length has an unknown end
     if not all(name in hours for name in jobs):
         hours = {}
     lines: list[str] = []
@@ -111,12 +113,14 @@ def describe_plan(planned: Sequence[Round], hours: Mapping[str, float]) -> list[
 def _describe_round(
     planned: Round, hours: Mapping[str, float], begun: float
 ) -> tuple[list[str], float]:
-    """Return a line for each lane of a round that begins at hour ``begun``, and the
-    hour at which it ends.
+    """Return a line for each lane of a round, and the hour at which the round ends.
+
+    ``begun`` is the hour at which it begins.
     """
     ends = [begun] * len(planned.lanes)
     shown: list[list[str]] = [[] for _ in planned.lanes]
     for name in planned.jobs:
+        # as ``run_jobs`` does: the next job goes to the lane that is free first
         free_first = ends.index(min(ends))
         # with hours unknown the lanes take jobs in turn
         ends[free_first] += hours.get(name, 1.0)
@@ -135,16 +139,13 @@ def _describe_round(
 
 
 def locate_hours_file(run: Run) -> Path:
-    """Return the file in which a rehearsal leaves the hours of each job, beside the
-    run's experiments.
-    """
+    """Return the file in which a rehearsal leaves the hours of each job."""
+    # beside the experiments, which a rehearsal leaves as they are
     return run.expdir.with_name(f"{run.expdir.name}.hours.json")
 
 
 def read_known_hours(run: Run, jobs: Iterable[str]) -> dict[str, float]:
-    """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings
-    of full scale have them.
-    """
+    """Return the hours of jobs on one GPU, as a rehearsal or the settings have them."""
     path = locate_hours_file(run)
     rehearsed: dict[str, Any] = {}
     if path.is_file():
@@ -155,6 +156,7 @@ def read_known_hours(run: Run, jobs: Iterable[str]) -> dict[str, float]:
         usual = settings.get("hours")
     found = {}
     for name in jobs:
+        # a rehearsal has one seed, and all take as long
         hours = rehearsed.get(remove_seed(name), usual)
         if hours is not None:
             found[name] = hours
@@ -167,8 +169,9 @@ def remove_seed(name: str) -> str:
 
 
 def check_gpus_here(run: Run) -> None:
-    """Raise InputError if this machine has fewer GPUs than work on it will need: all
-    that neither ``train_cmd`` nor ``decode_cmd`` starts elsewhere.
+    """Raise InputError if this machine has fewer GPUs than work on it will need.
+
+    That is all work that neither ``train_cmd`` nor ``decode_cmd`` starts elsewhere.
     """
     if not run.ngpu:
         return
@@ -203,8 +206,7 @@ def count_jobs_at_once(run: Run, count: int) -> int:
 def run_side_by_side(
     run: Run, jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False
 ) -> None:
-    """Run a chain of steps for each job: several in parallel on processors, or one on
-    each GPU.
+    """Run a chain of steps for each job, in parallel on processors or on GPUs.
 
     Trainings (``trains``) have known hours. As many as ``--train_jobs`` says are
     started at once by cmd.sh's ``train_cmd``, with all GPUs each. With
@@ -219,6 +221,7 @@ def run_side_by_side(
     if trains:
         elsewhere = bool(run.train_options)
     if not run.ngpu or elsewhere:
+        # elsewhere one by one, each with all that the batch system is asked for
         limit = 1
         if not run.ngpu:
             limit = max(1, min(len(jobs), run.nj))
@@ -255,9 +258,11 @@ def _run_rounds(run: Run, jobs: Mapping[str, Make], planned: Sequence[Round]) ->
     """Run all rounds of a plan, even if a job fails; then raise what has failed."""
     failures: list[Exception] = []
     for names, lanes in planned:
+        # the lanes of a round are equally wide
         ngpu = len(lanes[0])
         options = {**run.options, "ngpu": str(ngpu)}
         own = replace(run, options=options)
+        # one process feeds each GPU, even if that makes more than --nj
         nj = max(ngpu, run.nj // len(lanes))
         try:
             run_jobs((jobs[name](own, nj) for name in names), lanes=lanes)
@@ -270,19 +275,18 @@ def _run_rounds(run: Run, jobs: Mapping[str, Make], planned: Sequence[Round]) ->
 def run_each_system(
     run: Run, work: Callable[[Run, System, int, int], Iterable[Step]], **kind: bool
 ) -> None:
-    """Run a chain of steps for each system and seed, several in parallel, as
-    :func:`run_side_by_side` does.
+    """Run a chain of steps for each system and seed, by :func:`run_side_by_side`.
 
     ``work`` makes it from the run, a system, a seed, and the number of processes that
     it may use.
     """
 
+    # a function of its own: in the loop all jobs would share the last system and seed
     def make_job(system: System, seed: int) -> Make:
         return lambda run, nj: work(run, system, seed, nj)
 
-    jobs = {
-        run.name_training(system, seed): make_job(system, seed)
-        for system in run.systems
-        for seed in run.list_seeds(system)
-    }
+    jobs = {}
+    for system in run.systems:
+        for seed in run.list_seeds(system):
+            jobs[run.name_training(system, seed)] = make_job(system, seed)
     run_side_by_side(run, jobs, **kind)

@@ -12,18 +12,22 @@ PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def end_at_once_with_parent() -> None:
-    """Have Linux kill this process, but none that it forks, as soon as its parent is
-    gone, even during an import.
+    """Have Linux kill this process as soon as its parent is gone, even in an import.
+
+    Processes that it forks do not inherit that.
     """
+    # elsewhere there is no prctl
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with_parent(parent: int) -> None:
-    """Kill the process group of this process as soon as ``parent``, of another group,
-    is gone, even by SIGKILL.
+    """Kill this process's group as soon as ``parent`` is gone, even by SIGKILL.
+
+    The parent is of another group.
     """
 
+    # A thread, since prctl's signal reaches this process alone, not its children.
     def watch() -> None:
         while os.getppid() == parent:  # orphans get another parent at once
             time.sleep(POLL_SECONDS)

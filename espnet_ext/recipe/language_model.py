@@ -1,6 +1,4 @@
-"""The stage of a recipe that trains an ESPnet language model, for decodings that use
-one.
-"""
+"""The stage of a recipe that trains an ESPnet language model, if a decoding uses it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +17,9 @@ from espnet_ext.work.once import NOTE
 
 
 def require_lm_text(text: Path) -> None:
-    """Refuse a run whose text of the language model is missing, before hours of work
-    that need it in the end.
+    """Refuse a run whose text of the language model is missing.
+
+    That is before hours of work, at whose end it would be needed.
     """
     if not text.is_file():
         raise InputError(
@@ -41,12 +40,12 @@ def uses_language_model(run: Run) -> bool:
 def train_language_model(
     run: Run, text: Path, valid: str, tokens: Path, token_type: str
 ) -> Iterator[Step]:
-    """Train a language model on a text (a sentence a line, plain or .gz), if a decoding
-    uses one; measure perplexity.
+    """Train a language model if a decoding uses one, and measure its perplexity.
 
-    One of ``lm_splits`` files of the text is in memory at a time. The config is the
-    section ``lm``, with ``lm_large`` over it if the setting ``lm_size`` is large. Early
-    stopping and the perplexity use the transcripts of ``valid``.
+    ``text`` has a sentence a line, plain or .gz; one of its ``lm_splits`` files is in
+    memory at a time. The config is the section ``lm``, with ``lm_large`` over it if the
+    setting ``lm_size`` is large. Early stopping and the perplexity use the transcripts
+    of ``valid``.
     """
     if not uses_language_model(run):
         show("no decoding of these rows uses a language model")
@@ -55,11 +54,9 @@ def train_language_model(
     dev = run.datadir / valid / "text"
     large = [run.sections["lm_large"]] if run.setting("lm_size") == "large" else []
     config = run.write_section_config("lm", *large, name=folder.name)
-    splits, lengths, dev_lengths = (
-        folder / "text",
-        folder / "text_shape",
-        folder / "valid_shape",
-    )
+    splits = folder / "text"
+    lengths = folder / "text_shape"
+    dev_lengths = folder / "valid_shape"
     yield Step(
         name="language model: text",
         log=folder / "log" / "text.log",
@@ -72,11 +69,10 @@ def train_language_model(
         outputs=[splits / "num_splits"],
     )
     options = list_token_options(tokens, token_type)
+    # --token_list F --token_type T [--bpemodel M]: T, and M if there is one
     tokeniser = [options[3], *options[5:]]
-    models, preload = (
-        [Path(path) for path in tokeniser[1:]],
-        ["espnet2.text.build_tokenizer"],
-    )
+    models = [Path(path) for path in tokeniser[1:]]
+    preload = ["espnet2.text.build_tokenizer"]
     yield Step(
         name="language model: lengths",
         log=folder / "log" / "lengths.log",
@@ -99,18 +95,15 @@ def train_language_model(
     data = [
         *list_data_options("train", [(splits, "text", "text")]),
         *list_data_options("valid", [(dev, "text", "text")]),
-    ]
-    shapes = [
-        "--train_shape_file",
-        str(lengths),
-        "--valid_shape_file",
-        str(dev_lengths),
+        *("--train_shape_file", str(lengths)),
+        *("--valid_shape_file", str(dev_lengths)),
     ]
     yield train_step(
         run,
         folder,
         "lm_train",
-        ["--seed", "1", "--multiple_iterator", "true", *options, *data, *shapes],
+        # ESPnet's multiple_iterator reads a folder of splits, one after the other
+        ["--seed", "1", "--multiple_iterator", "true", *options, *data],
         name="language model: training",
         inputs=[lengths / NOTE, dev_lengths],
         files={"--config": config},
@@ -134,12 +127,13 @@ def measure_perplexity(folder: str, text: Path) -> None:
     from espnet_ext.upstream.checkpoint import strict_loading
 
     lm = Path(folder)
-    data = ["--data_path_and_name_and_type", f"{text},text,text"]
-    model = [
-        "--train_config",
-        str(lm / "config.yaml"),
-        "--model_file",
-        str(lm / "valid.loss.ave.pth"),
+    words = [
+        *("--ngpu", "0"),
+        *("--data_path_and_name_and_type", f"{text},text,text"),
+        *("--train_config", str(lm / "config.yaml")),
+        *("--model_file", str(lm / "valid.loss.ave.pth")),
+        *("--output_dir", str(lm / "perplexity")),
     ]
+    # ESPnet would measure a model whose parameters do not fit, with random ones
     with strict_loading():
-        main(["--ngpu", "0", *data, *model, "--output_dir", str(lm / "perplexity")])
+        main(words)

@@ -11,14 +11,10 @@ from espnet_ext.recipe.steps import run_steps
 
 
 def drop_other_parts(run: Run, parts: Sequence[str]) -> list[str]:
-    """Return parts; with ``--clean_only true`` without those whose speech is called
-    "other".
-    """
-    return [
-        part
-        for part in parts
-        if run.options["clean_only"] != "true" or "other" not in part.split("-")
-    ]
+    """Return parts; with ``--clean_only true`` without the "other" ones."""
+    if run.options["clean_only"] != "true":
+        return list(parts)
+    return [part for part in parts if "other" not in part.split("-")]
 
 
 def train_parts(run: Run) -> list[str]:
@@ -55,8 +51,9 @@ def lm_text(run: Run) -> Path:
 
 
 def prepare(run: Run, size: str = "") -> None:
-    """Check all these parts and write their data dirs; a synthetic corpus of this size
-    is made first.
+    """Check all these parts and write their data dirs.
+
+    If the corpus is the synthetic one, it is made first, in this ``size``.
     """
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
@@ -64,12 +61,13 @@ def prepare(run: Run, size: str = "") -> None:
         run_steps(asr.data_dirs_step(run))
         return
     parts = [*train_parts(run), *dev_sets(run), *test_sets(run)]
-    folders, names = (
-        [run.corpus / part for part in parts],
-        {part: part for part in parts},
-    )
     run_steps(
         asr.data_step(
-            run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts
+            run,
+            "librispeech",
+            [run.corpus / part for part in parts],
+            {part: part for part in parts},
+            corpus_dir=str(run.corpus),
+            parts=parts,
         )
     )

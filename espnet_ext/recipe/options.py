@@ -36,9 +36,10 @@ COMMON = {
 def check_options(
     recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path
 ) -> dict[str, str]:
-    """Return the values of all options of a recipe, with whole paths: those ``given``
-    in the folder ``caller``, or their defaults; InputError for one that is not there,
-    or a value that it cannot have.
+    """Return the values of all options of a recipe, with whole paths.
+
+    They are those ``given`` in the folder ``caller``, or the defaults. InputError for
+    one that is not there, or a value that it cannot have.
     """
     own = {}
     if recipe.trained:
@@ -63,6 +64,7 @@ def check_options(
         **recipe.choices,
     }
     for name, values in choices.items():
+        # empty, where that is the default: the setting of the scale decides
         if options[name] not in values and (options[name] or defaults[name]):
             raise InputError(
                 f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'"
@@ -73,7 +75,7 @@ def check_options(
         )
     for name, least in (("nj", 1), ("ngpu", 0), ("train_jobs", 1)):
         if not options[name] and not COMMON[name]:
-            continue
+            continue  # ``--train_jobs``: all at once
         if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
             raise InputError(
                 f"--{name} must be at least {least}, not '{options[name]}'"
@@ -104,14 +106,18 @@ def check_options(
 
 
 def find_place(value: str, caller: Path, folder: Path) -> str:
-    """Return where shards run: the whole path of a cluster's YAML, or one of Kaldi's
-    wrappers with its options, as given; InputError for anything else.
+    """Return where shards run; InputError for what is no such place.
+
+    It is the whole path of a cluster's YAML, or one of Kaldi's wrappers with its
+    options, as given.
     """
     if is_cluster_file(value):
+        # cmd.sh and the user may mean a file of the repository, such as conf/parallel/*
         places = [base / expand_home(value) for base in (caller, folder, ROOT)]
         found = next((path.resolve() for path in places if path.is_file()), None)
         if found is None:
             raise InputError(f"{PLACES}: there is no file {value}")
+        # for its faults, before the first stage and not hours later
         read_settings(found)
         return str(found)
     if is_kaldi_wrapper(split_words(value, PLACES)):
@@ -123,9 +129,7 @@ def find_place(value: str, caller: Path, folder: Path) -> str:
 
 
 def check_average(which: str) -> None:
-    """Raise InputError for a value of --average that is neither ``best:N`` nor
-    ``last:N``.
-    """
+    """Raise InputError for a value of --average but ``best:N`` and ``last:N``."""
     if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
         raise InputError(f"--average takes best:N or last:N, not '{which}'")
 

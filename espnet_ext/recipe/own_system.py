@@ -45,13 +45,12 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Trained:
-    """What an option such as ``--asr_config`` trains: systems of a kind, or a model
-    below them.
+    """What an option such as ``--asr_config`` trains: systems, or a model below them.
 
-    ``section`` of ``full.yaml`` is what it replaces of such a model; empty: the
-    system's own config. ``command`` of :mod:`espnet_ext.bin` tries the config before
-    the first stage, without the keys that only another one knows (``unknown``); empty:
-    the recipe checks it.
+    ``kind`` is that of the systems. ``section`` of ``full.yaml`` is what it replaces of
+    such a model; empty: the system's own config. ``command`` of :mod:`espnet_ext.bin`
+    tries the config before the first stage, without the keys that only another one
+    knows (``unknown``); empty: the recipe checks it.
     """
 
     kind: str = TRAIN
@@ -61,8 +60,9 @@ class Trained:
 
 
 class StoredSystem(StrictMapping):
-    """A system of the user's own as it was given: the option, its name, the tables in
-    which it has rows, and the content of its config file.
+    """A system of the user's own as it was given.
+
+    ``tables`` are those in which it has rows, ``content`` is that of its config file.
     """
 
     option: Text
@@ -105,11 +105,13 @@ class OwnSystem:
 
 
 def read_stored_systems(expdir: Path, tag: str) -> Iterator[tuple[Path, StoredSystem]]:
-    """Return the systems of the user's own that earlier runs in a folder have trained;
+    """Return the systems of the user's own that earlier runs in a folder have trained.
+
     ``tag`` ends the names of their folders.
     """
     for path in sorted(expdir.glob(f"*/{STORED}")):
         stored = check_settings(StoredSystem, read_yaml(path), str(path))
+        # others were trained with options that change systems, such as --clean_only
         if path.parent.name == f"{stored.name}{tag}":
             yield path, stored
 
@@ -147,9 +149,7 @@ def add_own_system(
     given: StoredSystem,
     source: Path,
 ) -> tuple[Tables, dict[str, Any], OwnSystem]:
-    """Add a system, its section and its rows in each of its tables that have rows of
-    its kind.
-    """
+    """Add a system, its section, and its rows in those tables that have its kind."""
     name = given.name
     base = given.content.get(BASE)
     place = f"{source}: {BASE}"
@@ -161,20 +161,20 @@ def add_own_system(
     options = changes.get("normalize_conf")
     if isinstance(options, dict):
         # the recipe makes the statistics
-        changes["normalize_conf"] = {
-            key: value for key, value in options.items() if key != "stats_file"
-        }
+        kept = {key: value for key, value in options.items() if key != "stats_file"}
+        changes["normalize_conf"] = kept
     chosen = {each: tables.tables[each] for each in given.tables}
     of_base = None if trained.section else base
     like = _find_similar_system(tables, list(chosen.values()), trained, of_base, place)
     if base is None:
+        # a whole config, over which nothing is merged
         config = {**_inherit_settings(sections, like, trained), **changes}
     else:
-        config = deep_merge(
-            _choose_base_config(sections, like, trained, base, place), changes
-        )
+        below = _choose_base_config(sections, like, trained, base, place)
+        config = deep_merge(below, changes)
     system = like.model_copy(update={"name": name})
     if not trained.section:
+        # the section holds all of the config: the size and overrides of ``like`` too
         system = system.model_copy(
             update={"config": name, "overrides": {}, "size": None}
         )
@@ -212,8 +212,10 @@ def _inherit_settings(
 
 
 def try_config(own: OwnSystem, trained: Trained) -> None:
-    """Let ESPnet's own command build the model, optimiser and scheduler of a config in
-    a process of its own, which sees no GPU; raise InputError with what it refuses.
+    """Try a config by ESPnet's own command; raise InputError with what it refuses.
+
+    It builds the model, the optimiser and the scheduler, in a process of its own that
+    sees no GPU, with a few tokens and no data.
     """
     if not trained.command:
         return
@@ -235,7 +237,8 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
             words += ["--src_token_list", str(folder / "tokens.txt")]
         if needs_statistics(config):
             # ESPnet reads them, and compares them with no features before the first
-            np.savez(folder / "s.npz", count=2, sum=np.ones(80), sum_square=np.ones(80))
+            made_up = np.ones(80)
+            np.savez(folder / "s.npz", count=2, sum=made_up, sum_square=made_up)
             words += ["--normalize_conf", f"stats_file={folder / 's.npz'}"]
         tried = subprocess.run(
             [sys.executable, "-m", f"espnet_ext.bin.{trained.command}", *words],
@@ -249,6 +252,7 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
     if tried.returncode == 0:
         return
     said = [line for line in tried.stderr.splitlines() if line.strip()] or ["nothing"]
+    # ESPnet logs before it; the error comes last
     reason = said[-1].removeprefix("error: ")
     # the user knows the file that was given, not the copy that was tried
     for copy in (f"{folder}/config.yaml: ", f" (from {folder}/config.yaml)"):
@@ -257,9 +261,8 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
 
 
 def needs_statistics(config: Mapping[str, Any]) -> bool:
-    """Return whether the features of a training config are normalised by statistics of
-    its training set.
-    """
+    """Return whether a training config normalises by statistics of its training set."""
+    # ESPnet takes "none" and "null" for None; utterance_mvn takes those of an utterance
     return config.get("normalize") not in (None, "none", "null", "utterance_mvn")
 
 
@@ -270,8 +273,9 @@ def _find_similar_system(
     base: str | None,
     place: str,
 ) -> System:
-    """Return the system that the new one is like: the base, or that of the baseline or
-    of the first row of its kind.
+    """Return the system that a new one is like, whose data, rows and decodings it has.
+
+    It is the base, otherwise that of the baseline or of the first row of its kind.
     """
     there = {
         name: system
@@ -282,8 +286,10 @@ def _find_similar_system(
         if base not in there:
             raise InputError(f"{place}: no system {base!r}; {list_known(list(there))}")
         return there[base]
-    baselines = [tables.rows[table.baseline] for table in chosen if table.baseline]
-    for row in (*baselines, *(row for table in chosen for row in table.rows)):
+    candidates = [tables.rows[table.baseline] for table in chosen if table.baseline]
+    for table in chosen:
+        candidates += table.rows
+    for row in candidates:
         if row.system in there:
             return there[row.system]
     ids = " ".join(table.id for table in chosen)
@@ -295,9 +301,7 @@ def _find_similar_system(
 def _choose_base_config(
     sections: Sections, like: System, trained: Trained, base: str | None, place: str
 ) -> dict[str, Any]:
-    """Return the config that the changes go over: of a system, or the section that
-    ``base`` names.
-    """
+    """Return the config that changes go over: a system's, or the section ``base``."""
     if not trained.section:
         return merge_system_config(sections, like)
     names = {
@@ -311,26 +315,28 @@ def _choose_base_config(
 
 
 def _add_rows(tables: Tables, table: Table, system: System, like: System) -> Table:
-    """Return a table with a row of the system, or in a figure points, decoded as those
-    of the one that it is like.
+    """Return a table with a row of the system, or in a figure its points.
+
+    They are decoded as those of the system that it is like.
     """
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
     if not rows or not table.rates:
         return table
-    same = [row for row in rows if row.system == like.name]
-    if not same:
-        same = [row for row in rows if row.system == rows[0].system]
+    # the system that it is like may have no row here
+    names = {row.system for row in rows}
+    model = like.name if like.name in names else rows[0].system
+    same = [row for row in rows if row.system == model]
+    if not same[0].curve:
+        same = same[:1]
     added = []
-    for row in same if same[0].curve else same[:1]:
+    for row in same:
         curve = f"{row.curve} by {system.name}" if row.curve else ""
-        paper = dict.fromkeys(row.paper)
-        added.append(
-            replace(
-                row,
-                name=curve or system.name,
-                curve=curve,
-                system=system.name,
-                paper=paper,
-            )
+        new = replace(
+            row,
+            name=curve or system.name,
+            curve=curve,
+            system=system.name,
+            paper=dict.fromkeys(row.paper),  # which has no such system
         )
+        added.append(new)
     return replace(table, rows=(*table.rows, *added))

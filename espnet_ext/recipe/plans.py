@@ -28,23 +28,28 @@ def count_updates(config: Mapping[str, Any], batches: int) -> int:
     Stages (of P2's growing networks) have epochs of their own length, and come first.
     """
     usual = batches
+    # a pass over long recordings has all of them, however many that are
     if "chunk_conf" not in config:
         usual = config.get("num_iters_per_epoch") or batches
+    # max_epoch counts those of the stages, too
     left = count_epochs(config)
     iterations = 0
     for stage in config.get("stages") or ():
         iterations += stage["epochs"] * (stage["num_iters_per_epoch"] or batches)
         left -= stage["epochs"]
+    # ESPnet updates once in so many batches
     return math.ceil((iterations + left * usual) / (config.get("accum_grad") or 1))
 
 
 def count_batches(config: Mapping[str, Any], shapes: Path) -> int:
     """Return about how many batches a pass over the utterances of a shape file has."""
     lengths = [value.split(",") for value in read_table(shapes).values()]
+    # the defaults are ESPnet's
     kind = config.get("batch_type", "folded")
     if kind in ("numel", "length"):
         sizes = [math.prod(map(int, length)) for length in lengths]
         return math.ceil(sum(sizes) / config.get("batch_bins", 1_000_000))
+    # "about": folded batches hold fewer where utterances are long
     return math.ceil(len(lengths) / config.get("batch_size", 20))
 
 
@@ -52,6 +57,7 @@ def find_warmup_fault(config: Mapping[str, Any], updates: int) -> str:
     """Say that a training ends while its learning rate still rises; empty if not."""
     usual = USUAL_WARMUP.get(config.get("scheduler") or "", 0)
     warmup = (config.get("scheduler_conf") or {}).get("warmup_steps", usual)
+    # ESPnet itself refuses what is no number
     if not isinstance(warmup, int) or updates > warmup:
         return ""
     return (

@@ -1,5 +1,4 @@
-"""``run.sh --rehearse``: in minutes, on the user's machine and corpus, what a run would
-do in days.
+"""``run.sh --rehearse``: in minutes, on the user's corpus, what a run does in days.
 
 The corpora are checked whole; then every stage runs twice on a few utterances, with the
 real models, batches and search. What fails is noted, and the rest goes on. All is
@@ -36,6 +35,7 @@ from espnet_ext.recipe.rehearsal_report import (
 )
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, describe_error, show, watches
+from espnet_ext.scoring.formatting import format_count
 from espnet_ext.text.lm_text import read_sentences
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
@@ -46,7 +46,8 @@ FAULTS = "faults"  # in the names of files with the faults of a corpus
 SPEAKERS = 8
 OF_EACH = 6
 FEW_SECONDS = 900.0  # of these, whatever a batch holds
-# Utterances of a test set, half of them the longest; fewer if they are as long.
+# Utterances of a test set, half of them the longest; fewer if they are long recordings,
+# which are decoded whole.
 TEST_UTTERANCES = 4
 TEST_SECONDS = 1_800.0
 # Of the text of a language model: the longest sentences of the first so many.
@@ -87,13 +88,16 @@ def list_causes(faults: Sequence[Fault]) -> list[str]:
     """Return a line for each cause of faults, with how many more it has led to."""
     of_cause: dict[str, list[Fault]] = {}
     for fault in faults:
+        # the first fault follows from none, even if a file is missing: the user's
         cause = MISSING if fault.follows and of_cause else fault.reason
         of_cause.setdefault(cause, []).append(fault)
     lines = []
     for cause, found in of_cause.items():
-        why = "lack what has failed" if cause == MISSING else "fail in the same way"
-        more = f" (and {len(found) - 1} more {why})" if len(found) > 1 else ""
-        lines.append(f"{found[0]}{more}")
+        line = str(found[0])
+        if len(found) > 1:
+            why = "lack what has failed" if cause == MISSING else "fail in the same way"
+            line += f" (and {len(found) - 1} more {why})"
+        lines.append(line)
     return lines
 
 
@@ -123,8 +127,9 @@ class Notes:
 
 
 def rehearse(run: Run) -> None:
-    """Rehearse a run, print what the whole will take, and leave its hours for the plan
-    of the run itself.
+    """Rehearse a run, and print what the whole will take.
+
+    Its hours are left for the plan of the run itself.
     """
     top = run.expdir.with_name(f"{run.expdir.name}.rehearsal")
     top.parent.mkdir(parents=True, exist_ok=True)
@@ -145,9 +150,11 @@ def rehearse(run: Run) -> None:
 def _rehearse(run: Run, top: Path) -> None:
     whole, small = make_runs(run, top)
     began = time.monotonic()
-    with GpuMemory(
-        list_gpus_of_run(run) if run.ngpu and not run.launch else ()
-    ) as memory:
+    gpus: Sequence[str] = ()
+    # those that a launcher gives are on another machine
+    if run.ngpu and not run.launch:
+        gpus = list_gpus_of_run(run)
+    with GpuMemory(gpus) as memory:
         first = Notes(memory)
         start_stages(whole, [DATA], first)
         checked = time.monotonic()
@@ -173,7 +180,7 @@ def _rehearse(run: Run, top: Path) -> None:
     for line in problems:
         show(f"would fail: {line}")
     if problems:
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        count = format_count(len(problems), "problem")
         raise InputError(
             f"the rehearsal has found {count}; logs and faults are in {top}"
         )
@@ -185,10 +192,12 @@ def clear(top: Path, *, logs_stay: bool) -> None:
     if not logs_stay:
         shutil.rmtree(top, ignore_errors=True)
         return
+    # from below, so that a folder whose last file has gone goes, too
     for name, _, _ in os.walk(top, topdown=False):
         folder = Path(name)
         for path in folder.iterdir():
             stays = path.suffix == ".log" or FAULTS in path.name
+            # a link to a folder, too, which leads into the user's own files
             if path.is_symlink() or (path.is_file() and not stays):
                 path.unlink()
         if not any(folder.iterdir()):
@@ -196,8 +205,9 @@ def clear(top: Path, *, logs_stay: bool) -> None:
 
 
 def make_runs(run: Run, top: Path) -> tuple[Run, Run]:
-    """Return the run of the whole corpora, of which only the data are made, and that of
-    a few utterances.
+    """Return the run of the whole corpora, and that of a few utterances.
+
+    Of the first only the data are made.
     """
     options = {**run.options, "seed": "1"}
     whole = replace(run, options=options, datadir=top / "whole", expdir=top / "exp")
@@ -211,13 +221,18 @@ def make_runs(run: Run, top: Path) -> tuple[Run, Run]:
 
 
 def shrink_sections(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scale's sections with less of what is made or repeated; models, batches
-    and searches stay.
+    """Return a scale's sections with less of what is made or repeated.
+
+    Models, batches and searches stay: what they need is what a rehearsal measures.
     """
     shrunk = {}
     for name, section in sections.items():
-        shrunk[name] = section if name == "pretrain" else _shrink_value(name, section)
-        if name != "pretrain" and OF_RESCORERS in shrunk[name]:
+        # its epochs are stages of a training, which ``shorten_config`` shortens
+        if name == "pretrain":
+            shrunk[name] = section
+            continue
+        shrunk[name] = _shrink_value(name, section)
+        if OF_RESCORERS in shrunk[name]:
             steps = {"max_steps": UPDATES, "evaluate_every": UPDATES}
             shrunk[name] = {**shrunk[name], **steps}
     return shrunk
@@ -255,8 +270,9 @@ def start_stages(run: Run, stages: Sequence[str], notes: Notes) -> None:
 
 
 def start_again(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
-    """Start again, as if the trainings had been killed at their end, and return what is
-    repeated or fails.
+    """Start again, as if trainings had been killed; return what is repeated or fails.
+
+    They were killed at their end, after the last epoch and before they are done.
     """
     show("the second start: trainings resume, and nothing else is repeated")
     succeeded = [each.step for each in first.seen if not each.reason]
@@ -269,6 +285,7 @@ def start_again(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
     start_stages(run, stages, again)
     lines = []
     for each in again.seen:
+        # a step that is done before is not seen
         if not each.step.resumes and each.step.name not in failed:
             lines.append(f"{each.stage}: {each.step.name} was repeated")
     lost = [each for each in again.faults if each not in first.faults]
@@ -276,19 +293,18 @@ def start_again(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
 
 
 def shrink_data(whole: Run, small: Run) -> int:
-    """Write a few utterances of each data dir of the whole corpora, link all else;
-    return the number of data dirs.
+    """Write a few utterances of each data dir of the whole corpora, and link all else.
+
+    Return the number of data dirs.
     """
     unused = whole.recipe.unused(whole.options)
     used = [section for name, section in small.sections.items() if name not in unused]
     seconds = find_batch_seconds(used)
     lists = _count_lists(used)
+    # what lies there is the synthetic corpus, not what stage 1 has made of it
     corpus = whole.datadir / "corpus"
-    found = sorted(
-        path.parent
-        for path in whole.datadir.rglob("wav.scp")
-        if corpus not in path.parents
-    )
+    tables = whole.datadir.rglob("wav.scp")
+    found = sorted(path.parent for path in tables if corpus not in path.parents)
     texts: list[str] = []
     for folder in found:
         data = read_data_dir(folder)
@@ -299,19 +315,17 @@ def shrink_data(whole: Run, small: Run) -> int:
         _copy_references(folder.parent, (small.datadir / place).parent, chosen)
         if not is_test:
             texts += (data.text or {}).values()
+    # of sets that the recipe combines only later: tokens are made of all of them
     with atomic_write(small.datadir / WHOLE_TEXT) as file:
-        file.writelines(
-            f"{number} {text}\n" for number, text in enumerate(texts, start=1)
-        )
+        for number, text in enumerate(texts, start=1):
+            file.write(f"{number} {text}\n")
     above = {parent for folder in found for parent in folder.parents}
     _link_others(whole.datadir, small.datadir, {*found, *above})
     return len(found)
 
 
 def _count_lists(sections: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many N-best lists are enough for the trainings of a recipe that trains
-    on lists alone; 0 for one that trains on audio.
-    """
+    """Return how many N-best lists are enough to train on; 0 if audio is trained on."""
     of_audio = {"batch_bins", "batch_type", "chunk_conf"}
     if any(section.keys() & of_audio for section in sections):
         return 0
@@ -340,11 +354,10 @@ def _link_others(source: Path, output: Path, written: set[Path]) -> None:
 
 
 def find_batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
-    """Return the audio of the largest batch of trainings with these configs, at least a
-    minute.
-    """
+    """Return the seconds of audio in the largest batch of trainings, at least 60."""
     found = [60.0]
     for section in sections:
+        # samples: batch_bins is of raw audio
         bins = section.get("batch_bins") or 0
         chunks = section.get("chunk_conf") or {}
         found += [bins / SAMPLE_RATE, float(chunks.get("batch_seconds", 0))]
@@ -355,9 +368,11 @@ def find_batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
 
 
 def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
-    """Return some utterances: the longest that fill a batch of so many seconds, as many
-    of all lengths, and some of several speakers; with None, those of a test set; with
-    ``lists``, only so many of the longest, for their lists.
+    """Return some utterances of a data dir, for a rehearsal.
+
+    They are the longest that fill a batch of so many seconds, as many of all lengths,
+    and some of several speakers; with None, those of a test set; with ``lists``, only
+    so many of the longest, for their lists.
     """
     durations = {key: float(value) for key, value in (data.utt2dur or {}).items()}
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
@@ -369,7 +384,8 @@ def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> s
         return set(longest[:lists])
     mean = max(1.0, sum(durations.values()) / len(longest))
     # of all lengths, as many as have about so many seconds together
-    even = longest[:: max(1, int(len(longest) * mean / seconds))]
+    stride = max(1, int(len(longest) * mean / seconds))
+    even = longest[::stride]
     of_speakers = _take_of_speakers(data, durations)
     return (
         _take_seconds(longest, seconds, durations)
@@ -381,12 +397,18 @@ def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> s
 def _take_of_speakers(data: DataDir, durations: Mapping[str, float]) -> list[str]:
     """Return utterances of all lengths of several speakers, one of each in turn."""
     speakers = sorted(data.spk2utt)
+    stride = max(1, len(speakers) // SPEAKERS)
     own = []
-    for speaker in speakers[:: max(1, len(speakers) // SPEAKERS)][:SPEAKERS]:
+    for speaker in speakers[::stride][:SPEAKERS]:
         keys = data.spk2utt[speaker].split()
         keys.sort(key=lambda key: durations.get(key, 0.0))
-        own.append(keys[:: max(1, len(keys) // OF_EACH)][:OF_EACH])
-    return [key for keys in zip_longest(*own) for key in keys if key]
+        step = max(1, len(keys) // OF_EACH)
+        own.append(keys[::step][:OF_EACH])
+    # in turn, since those after the limit in seconds are not taken
+    in_turn = []
+    for turn in zip_longest(*own):
+        in_turn += [key for key in turn if key]
+    return in_turn
 
 
 def _take_seconds(
@@ -420,8 +442,10 @@ def shorten_text(run: Run) -> Run:
 
 
 class GpuMemory:
-    """What is in use on GPUs, by ``nvidia-smi``, while a rehearsal runs; nothing is
-    known without that command.
+    """What is in use on GPUs while a rehearsal runs, by ``nvidia-smi``.
+
+    Without that command nothing is known. CUDA is not asked, which must not start in
+    this process.
     """
 
     def __init__(self, gpus: Sequence[str]) -> None:
@@ -444,12 +468,11 @@ class GpuMemory:
         """Return the most GB that were in use on a GPU in the last ``seconds``."""
         since = time.monotonic() - seconds
         names = [name for name in lane or self.gpus if name in self.before]
-        grown = [
-            used[name] - self.before[name]
-            for when, used in self.samples
-            for name in names
-            if when >= since
-        ]
+        grown = []
+        for when, used in self.samples:
+            if when >= since:
+                # less what others had in use before
+                grown += [used[name] - self.before[name] for name in names]
         return max(grown, default=None)
 
     def _measure(self) -> None:
@@ -472,7 +495,9 @@ class GpuMemory:
             )
             for line in done.stdout.splitlines():
                 index, uuid, used = (word.strip() for word in line.split(","))
-                found[index] = found[uuid] = float(used) / 1024
+                gigabytes = float(used) / 1024  # nvidia-smi counts in MiB
+                found[index] = gigabytes
+                found[uuid] = gigabytes
         except (OSError, ValueError, subprocess.SubprocessError):
             return {}
         return found

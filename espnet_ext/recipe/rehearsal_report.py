@@ -1,6 +1,4 @@
-"""What a rehearsal has measured, and what the whole will take by it: memory, hours and
-disk of each job.
-"""
+"""What the whole will take by what a rehearsal has measured: memory, hours and disk."""
 
 import json
 import math
@@ -51,8 +49,10 @@ OTHER_COUNTS = (1, 4, 8)  # of GPUs, for which the hours of the trainings are sa
 
 @dataclass
 class Seen:
-    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a
-    GPU that it has used.
+    """A step that has run in a rehearsal.
+
+    ``gigabytes`` are the most that it has used of a GPU, ``reason`` is why it failed,
+    or "".
     """
 
     stage: str
@@ -98,9 +98,7 @@ class Measured:
 
 
 def list_jobs(seen: Sequence[Seen], whole: Run, small: Run) -> list[Job]:
-    """Return the trainings and decodings among the steps of a rehearsal that have ended
-    well.
-    """
+    """Return the trainings and decodings of a rehearsal that have ended well."""
     amounts = Amounts(whole, small)
     jobs = []
     for each in seen:
@@ -109,13 +107,24 @@ def list_jobs(seen: Sequence[Seen], whole: Run, small: Run) -> list[Job]:
         step = each.step
         if step.resumes is not None:
             jobs.append(_measure_training(each, step.resumes, amounts))
-        elif step.preload and (found := _measure_sets(step, each.seconds, amounts)):
-            seconds, count = found
-            place = step.outputs[0].parent
-            folder = place if place.name == LISTS else place.parent
-            name = str(folder.relative_to(small.expdir))
-            jobs.append(Job(name, False, each.gigabytes, seconds, count, 0.0))
+        # what loads no model, such as scoring, takes no time to speak of
+        elif step.preload:
+            job = _measure_decoding(each, amounts)
+            if job:
+                jobs.append(job)
     return jobs
+
+
+def _measure_decoding(seen: Seen, amounts: "Amounts") -> Job | None:
+    """Measure work on sets, such as decoding; None if it is none."""
+    found = _measure_sets(seen.step, seen.seconds, amounts)
+    if not found:
+        return None
+    seconds, count = found
+    place = seen.step.outputs[0].parent
+    folder = place if place.name == LISTS else place.parent
+    name = str(folder.relative_to(amounts.small.expdir))
+    return Job(name, False, seen.gigabytes, seconds, count, 0.0)
 
 
 def _measure_training(seen: Seen, folder: Path, amounts: "Amounts") -> Job:
@@ -142,13 +151,16 @@ class Amounts:
         self.mixing: Mapping[str, Any] = whole.sections["settings"].get("mixing") or {}
 
     def compute_ratio(self, name: str) -> float:
-        """Return the audio of a set, as a multiple of that which is rehearsed; of all
-        sets together if unknown.
+        """Return the audio of a set, as a multiple of that which is rehearsed.
+
+        If it is unknown, that is the audio of all training sets together.
         """
+        # a mixed set is made of others, and the whole of it is not made here
         count = (self.mixing.get(name) or {}).get("count")
         if count:
             return float(count) / max(1, self.count_utterances(self.small, name))
         names = [name]
+        # a set that a later stage combines of others
         if not (self.whole.datadir / name / "text").is_file():
             there = {path.parent.name for path in self.whole.datadir.glob("*/text")}
             trained = there - {*self.whole.tables.file.test_sets}
@@ -190,6 +202,7 @@ def _measure_espnet(step: Step, folder: Path, amounts: Amounts) -> Measured:
     if not updates:
         return Measured(None, None, disk)
     last_epoch = updates[-1][0]
+    # of a growing network, the last epoch is that of the whole
     times = [float(seconds) for epoch, _, seconds in updates if epoch == last_epoch]
     # the first update of a pass waits for the readers of its data
     seconds = fmean(times[1:] or times)
@@ -216,19 +229,19 @@ def _find_set_name(step: Step, part: str) -> str:
 
 
 def _estimate_disk(folder: Path, config: Mapping[str, Any]) -> float:
-    """Return the GB that a training leaves: what is there, and the models that a longer
-    one keeps besides.
+    """Return the GB that a training leaves.
+
+    They are what is there, and the models that a longer one keeps besides.
     """
-    sizes = [
-        path.stat().st_size
-        for path in folder.glob("*epoch.pth")
-        if not path.is_symlink()
-    ]
-    kept = config.get("keep_nbest_models", 10)
+    models = [path for path in folder.glob("*epoch.pth") if not path.is_symlink()]
+    sizes = [path.stat().st_size for path in models]
+    kept = config.get("keep_nbest_models", 10)  # ESPnet's default
+    # several numbers ask for several averages: ESPnet keeps as many as the largest
     if isinstance(kept, list):
         kept = max(kept)
-    models = kept * len(config.get("best_model_criterion") or [1])
-    to_come = max(0, models - len(sizes)) * max(sizes, default=0)
+    # at most: an epoch may be among the best by several criteria
+    most = kept * len(config.get("best_model_criterion") or [1])
+    to_come = max(0, most - len(sizes)) * max(sizes, default=0)
     return (_sum_sizes(folder) + to_come) / GB
 
 
@@ -248,9 +261,12 @@ def _measure_rescorer(step: Step, folder: Path, amounts: Amounts) -> Measured | 
     updates = of_epoch * (config.get("epochs") or 1)
     updates = min(updates, config.get("max_steps") or updates)
     history = report["history"]
-    seconds = report["update_seconds"] / max(1, *(each["step"] for each in history))
+    rehearsed_updates = max(1, *(each["step"] for each in history))
+    seconds = report["update_seconds"] / rehearsed_updates
     of_evaluation = (report["seconds"] - report["update_seconds"]) / len(history)
-    evaluations = 1 + updates // (config.get("evaluate_every") or max(1, updates // 10))
+    # before the first update, and then ten times unless the config says how often
+    every = config.get("evaluate_every") or max(1, updates // 10)
+    evaluations = 1 + updates // every
     dev = _count_examples(step, amounts, amounts.whole, of_dev=True)
     rehearsed_dev = _count_examples(step, amounts, amounts.small, of_dev=True) or 1
     evaluated = evaluations * of_evaluation * (dev / rehearsed_dev)
@@ -261,16 +277,15 @@ def _measure_rescorer(step: Step, folder: Path, amounts: Amounts) -> Measured | 
 
 def _count_examples(step: Step, amounts: Amounts, run: Run, *, of_dev: bool) -> int:
     """Count the utterances, or lists, that a training for rescoring reads."""
-    values = [
-        value
-        for key, value in step.arguments.items()
-        if (key in ("dev_texts", "dev_lists")) == of_dev
-    ]
-    names = [
-        path.parent.name if path.name == "text" else path.stem
-        for path in find_paths(values)
-    ]
-    return sum(amounts.count_utterances(run, name) for name in names)
+    count = 0
+    for key, value in step.arguments.items():
+        if (key in ("dev_texts", "dev_lists")) != of_dev:
+            continue
+        for path in find_paths(value):
+            # a data dir's text, or a file of lists that is named like its set
+            name = path.parent.name if path.name == "text" else path.stem
+            count += amounts.count_utterances(run, name)
+    return count
 
 
 def _find_whole_section(
@@ -289,11 +304,10 @@ def _find_whole_section(
 def _measure_sets(
     step: Step, whole: float, amounts: Amounts
 ) -> tuple[float | None, int] | None:
-    """Return seconds of an utterance and utterances of work on sets, such as decoding;
-    None if it is none.
+    """Return the seconds of an utterance in work on sets, and the utterances of all.
 
-    Shards are measured by when their logs ended, without the first, which loads the
-    model; else the ``whole`` step is.
+    None if it is no such work. Shards are measured by when their logs ended, without
+    the first, which loads the model; else the ``whole`` step is.
     """
     folders = {}
     for path in step.outputs:
@@ -308,13 +322,13 @@ def _measure_sets(
     names = {*folders, *tuned}
     done = max(1, sum(amounts.count_utterances(amounts.small, each) for each in names))
     wanted = sum(_count_wanted(name, amounts) for name in names)
-    ends = sorted(
-        log.stat().st_mtime
-        for folder in folders.values()
-        for log in folder.glob("log/*.[0-9]*.log")
-    )
+    logs: list[Path] = []
+    for folder in folders.values():
+        logs += folder.glob("log/*.[0-9]*.log")
+    ends = sorted(log.stat().st_mtime for log in logs)
     if not ends:
         return whole / done, wanted
+    # a single shard has loaded the model, for how long is not known
     if len(ends) == 1:
         return None, wanted
     of_shard = (ends[-1] - ends[0]) / (len(ends) - 1)
@@ -339,8 +353,9 @@ def _sum_sizes(folder: Path) -> int:
 
 
 def describe_sets(whole: Run) -> list[str]:
-    """Return a line for each data dir of the corpora: utterances, hours, and the
-    paper's hours (``paper_hours``).
+    """Return a line for each data dir of the corpora: its utterances and hours.
+
+    The paper's hours (the setting ``paper_hours``) stand beside them.
     """
     amounts = Amounts(whole, whole)
     of_paper: dict[str, float] = {}
@@ -363,8 +378,9 @@ def describe_sets(whole: Run) -> list[str]:
 def describe_jobs(
     jobs: Sequence[Job], run: Run, checked: float, rehearsed: float
 ) -> list[str]:
-    """Return the lines of the report: a table of the jobs, the plan of the trainings,
-    and the seconds of it all.
+    """Return the lines of the report: all jobs, the plan of the trainings, seconds.
+
+    The corpora were ``checked`` in so many seconds, all else ``rehearsed`` in others.
     """
     lines = ["", *_tabulate_jobs(jobs)]
     lines.append(
@@ -372,14 +388,13 @@ def describe_jobs(
         "seed, at most: long batches"
     )
     hours = list_training_hours(jobs)
-    names = [
-        run.name_training(system, seed)
-        for system in run.systems
-        for seed in run.list_seeds(system)
-    ]
-    of_seed = {
-        name: hours[remove_seed(name)] for name in names if remove_seed(name) in hours
-    }
+    # one seed was rehearsed, and all take as long
+    of_seed = {}
+    for system in run.systems:
+        for seed in run.list_seeds(system):
+            name = run.name_training(system, seed)
+            if remove_seed(name) in hours:
+                of_seed[name] = hours[remove_seed(name)]
     if of_seed:
         lines += _describe_plans(run, of_seed)
     lines.append(
@@ -416,8 +431,9 @@ def _tabulate_jobs(jobs: Sequence[Job]) -> list[str]:
 
 
 def _describe_plans(run: Run, hours: Mapping[str, float]) -> list[str]:
-    """Say how long the trainings take on the GPUs of the run and on other numbers of
-    them, or by a launcher, as many at once as it is given.
+    """Say how long the trainings take on the run's GPUs and on other numbers of them.
+
+    By a launcher, as many are trained at once as it is given.
     """
     longest_first = sorted(hours, key=lambda name: -hours[name])
     lines = []
@@ -442,10 +458,10 @@ def _describe_plans(run: Run, hours: Mapping[str, float]) -> list[str]:
 def list_problems(jobs: Sequence[Job], run: Run) -> list[str]:
     """Return what would fail later: plans of trainings, a disk that is too small."""
     faults = [f"training: {job.name}: {job.fault}" for job in jobs if job.fault]
-    seeds = {
-        remove_seed(run.name_training(system, 1)): len(run.list_seeds(system))
-        for system in run.systems
-    }
+    seeds = {}
+    for system in run.systems:
+        seeds[remove_seed(run.name_training(system, 1))] = len(run.list_seeds(system))
+    # what is below the systems, such as a language model, is trained once
     needed = sum(job.disk * seeds.get(remove_seed(job.name), 1) for job in jobs)
     # the folder itself is not made yet
     above = (run.expdir.resolve(), *run.expdir.resolve().parents)

@@ -36,8 +36,7 @@ PLACES = "decode_cmd or --parallel"  # both say where shards run
 # the folder of the real configs of a rehearsal, beside those of its trainings
 WHOLE_CONFIGS = "whole"
 WHOLE_TEXT = "whole_text"  # of a rehearsal: all transcripts to train on
-# in the folder of experiments: the tag of the run whose stage was the first to end
-# there
+# in the folder of experiments: the tag of the run whose stage ended there first
 MADE_BY = ".made_by.json"
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 STATS = "stats"  # begins the names of folders of statistics
@@ -118,8 +117,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Run:
-    """One command line of a recipe. Paths are relative to the recipe's folder, in which
-    its stages run.
+    """One command line of a recipe.
+
+    Paths are relative to the recipe's folder, in which its stages run.
     """
 
     recipe: Recipe
@@ -184,9 +184,8 @@ class Run:
         return [int(seed) for seed in (self.options["seed"] or "1").split(",")]
 
     def list_seeds(self, system: System) -> list[int]:
-        """Return the seeds of a system: those of ``--seed``, otherwise those of the
-        design in tables.yaml.
-        """
+        """Return the seeds of a system: of ``--seed``, or those of the design."""
+        # a system of the user's own is in no design
         if self.options["seed"] or system.name in self.own_systems:
             return self.seeds
         return self.tables.list_seeds(system.name, self.scale)
@@ -222,8 +221,9 @@ class Run:
         return "synthetic" if self.synthetic else self.corpus.name
 
     def locate_stats(self, config: Mapping[str, Any]) -> Path:
-        """Return the folder of the statistics of a training config's features: those of
-        the recipe's own, or of others, by their key.
+        """Return the folder of the statistics of a training config's features.
+
+        The recipe's own features have one name, others are named by their key.
         """
         features = select_feature_settings(config)
         if features == select_feature_settings(
@@ -239,8 +239,9 @@ class Run:
         return self.expdir / ("lm_large" if large else "lm")
 
     def run_stage(self, name: str) -> None:
-        """Run a stage, and note whose folder of experiments this is, in which no other
-        corpus or variant may run.
+        """Run a stage, and note whose folder of experiments this is.
+
+        No other corpus or variant may run in it.
         """
         note = self.expdir / MADE_BY
         names = list_folder_names(self, read_note(note).get("folders", {}))
@@ -248,6 +249,7 @@ class Run:
             if changed := follow_moved_folders(self.expdir):
                 show(f"moved here: the paths in {len(changed)} configs are corrected")
             self.recipe.stages[name](self)
+        # after the stage: a run that was refused claims no folder
         write_note(note, self.tag, folders=names)
         if self.own:
             self.own.store(self.expdir / f"{self.own.name}{self.system_tag}")
@@ -257,9 +259,7 @@ class Run:
         return Path(self.options[option]) if self.options[option] else None
 
     def setting(self, name: str) -> Any:
-        """Return the value of an option if it is given, otherwise that of the section
-        ``settings`` of the scale.
-        """
+        """Return the value of an option, or if it is not given that of ``settings``."""
         return self.options.get(name) or self.sections["settings"][name]
 
     def name_training(self, system: System, seed: int) -> str:
@@ -272,8 +272,9 @@ class Run:
 
     @cached_property
     def system_tag(self) -> str:
-        """The end of the names of systems' folders: the values that change them and are
-        not the scale's own.
+        """The end of the names of systems' folders: option values that change systems.
+
+        Values of the scale itself are not named.
         """
         recipe = self.recipe
         named = (*recipe.paths, *recipe.untagged, *recipe.decoding, "clean_only")
@@ -281,9 +282,7 @@ class Run:
 
     @cached_property
     def decoding_tag(self) -> str:
-        """The end of the names of decodings' folders: the values that change decodings
-        alone.
-        """
+        """The end of decodings' folders: option values that change them alone."""
         return "".join(map(self._tag, self.recipe.decoding))
 
     def _tag(self, name: str) -> str:
@@ -316,6 +315,7 @@ class Run:
         """Write a config into the run's folder of configs, if it has changed."""
         path = self.expdir / "configs" / f"{name}.yaml"
         if self.rehearsed:
+            # what the training of the whole will have, for the report of the rehearsal
             write_yaml(
                 path.parent / WHOLE_CONFIGS / path.name,
                 config,
@@ -326,9 +326,8 @@ class Run:
         return path
 
     def locate_whole_text(self, name: str) -> Path:
-        """Return the transcripts of a training set, of which a rehearsal takes all: its
-        tokens are the real ones.
-        """
+        """Return the transcripts of a training set, all of them even in a rehearsal."""
+        # its tokens are the real ones: the size of the model depends on their number
         if self.rehearsed:
             for path in (self.rehearsed / name / "text", self.datadir / WHOLE_TEXT):
                 if path.is_file():
@@ -355,8 +354,9 @@ class Run:
         )
 
     def write_features_config(self, config: Mapping[str, Any]) -> Path:
-        """Write a config with the features of a training config and the recipe's own
-        model, the same file for all systems that have these features.
+        """Write a config with a training config's features and the recipe's own model.
+
+        The file is the same for all systems that have these features.
         """
         common = self.sections[self.recipe.features]
         model = {name: value for name, value in common.items() if name not in FEATURES}
@@ -367,9 +367,7 @@ class Run:
         )
 
     def write_decode_config(self, decoding: str) -> Path:
-        """Write a decoding's config: the section ``decode``, then the decoding's
-        overrides.
-        """
+        """Write a decoding's config: the section ``decode``, then its overrides."""
         return self.write_config(
             f"decode_{decoding}", self.decoding(decoding), f"decoding {decoding}"
         )
@@ -401,8 +399,9 @@ def select_feature_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_folder_names(run: Run, before: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the names of a run's folders: those that they have now, then those that
-    they had ``before``, since configs of trainings keep them.
+    """Return the names that a run's folders have now, then those they had ``before``.
+
+    Configs of trainings keep the earlier ones.
     """
     now = {"EXPDIR": list_spellings(run.expdir), "DATADIR": list_spellings(run.datadir)}
     return {
@@ -412,9 +411,7 @@ def list_folder_names(run: Run, before: Mapping[str, Any]) -> dict[str, list[str
 
 
 def shorten_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of a training by ESPnet with one epoch, a pass over its data,
-    in each of its stages.
-    """
+    """Return a training config with one epoch, a pass over its data, in each stage."""
     if not config.keys() & {"max_epoch", "chunk_conf"}:
         return dict(config)  # of a decoding
     stages = [
@@ -435,10 +432,8 @@ def shorten_config(config: Mapping[str, Any]) -> dict[str, Any]:
     if "chunk_conf" in config:
         # sequences are long from the start: those need the most memory
         changes["chunk_conf"] = {**config["chunk_conf"], "double_every": 0, "passes": 1}
-        changes["scheduler_conf"] = {
-            **config.get("scheduler_conf", {}),
-            "warmup_steps": 1,
-        }
+        scheduler = config.get("scheduler_conf", {})
+        changes["scheduler_conf"] = {**scheduler, "warmup_steps": 1}
     return {**config, **changes}
 
 
@@ -448,8 +443,13 @@ def idle_if(
     """Return a decorator for stages that have nothing to do in some runs."""
 
     def decorate(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-        return wraps(stage)(
-            lambda run: show(f"nothing to do: {why}") if idle(run) else stage(run)
-        )
+        @wraps(stage)
+        def run_if_needed(run: Run) -> None:
+            if idle(run):
+                show(f"nothing to do: {why}")
+            else:
+                stage(run)
+
+        return run_if_needed
 
     return decorate

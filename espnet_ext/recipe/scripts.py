@@ -23,8 +23,9 @@ def load_script(path: Path, name: str = "") -> ModuleType:
 
 
 def pickle_with_scripts(value: Any) -> bytes:
-    """Pickle a value that may hold functions and classes of scripts; ``pickle.loads``
-    loads these in another process.
+    """Pickle a value that may hold functions and classes of scripts.
+
+    ``pickle.loads`` loads these in another process.
     """
     file = io.BytesIO()
     _Pickler(file).dump(value)
@@ -32,9 +33,7 @@ def pickle_with_scripts(value: Any) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes the path of a script where ``pickle`` would write the name of a module,
-    which nobody can import.
-    """
+    """Writes the path of a script in place of a module that nobody can import."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, FunctionType | type):
@@ -42,7 +41,7 @@ class _Pickler(pickle.Pickler):
             for (path, name), module in _loaded.items():
                 if getattr(module, own_name, None) is value:
                     return _find_in_script, (path, name, own_name)
-        return NotImplemented
+        return NotImplemented  # tells pickle to go on as usual
 
 
 def _find_in_script(path: Path, name: str, function: str) -> Any:

@@ -42,11 +42,10 @@ def load_recipe(folder: Path) -> Recipe:
 def prepare(
     folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> Run:
-    """Check the options of a recipe's command line, with paths relative to this folder,
-    and change to the recipe's.
+    """Check a recipe's command line, and change to the folder of the recipe.
 
-    cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in the
-    ``environment``.
+    Paths in options are relative to the current folder. cmd.sh's ``train_cmd``,
+    ``train_cmd_options`` and ``decode_cmd`` are in the ``environment``.
     """
     recipe = load_recipe(folder.resolve())
     if not given.get("parallel") and environment.get("decode_cmd"):
@@ -86,6 +85,7 @@ def prepare(
         ),
         tag=tag,
     )
+    # before a system of the user's own is read from --expdir, which may be of another
     _check_paths(run)
     run = select_rows(add_own_systems(run, tables_wanted), tables_wanted, rows)
     check_launcher(run.launch, "train_cmd", run.expdir)
@@ -106,22 +106,25 @@ def _name_run(recipe: Recipe, options: Mapping[str, str]) -> str:
 
 
 def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
-    """Add the system of the user's own that is given, in the tables of this run, and
-    those that earlier runs have trained in its folder.
+    """Add the systems of the user's own to the tables of a run.
+
+    They are the one that is given, and those that earlier runs have trained in its
+    folder.
     """
     options = run.options
     trained = run.recipe.trained
-    found = {
-        stored.name: (path, stored)
-        for path, stored in read_stored_systems(run.expdir, run.system_tag)
-    }
+    found = {}
+    for path, stored in read_stored_systems(run.expdir, run.system_tag):
+        found[stored.name] = (path, stored)
     option = next((name for name in trained if options[name]), None)
     if option:
         name = options["name"]
         check_name(run.tables, run.sections, name)
         ids = [table.id for table in select(run.tables, table_ids)]
+        # given again, it keeps the rows that it has in other tables
         if name in found:
-            ids += found.pop(name)[1].tables
+            _, earlier = found.pop(name)
+            ids += earlier.tables
         values = {
             "option": option,
             "name": name,
@@ -145,17 +148,18 @@ def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
 def select_rows(
     run: Run, table_ids: Sequence[str] | None, names: Sequence[str] | None
 ) -> Run:
-    """Select the rows of a run: those of ``--rows`` and of the system of the user's own
-    that is given; if there is neither, all of the recipe.
+    """Select the rows of a run: of ``--rows``, and of a given system of the user's own.
 
-    The rows of the user's own systems of earlier runs are printed beside them.
+    If there is neither, they are all of the recipe. The rows of the user's own systems
+    of earlier runs are printed beside them.
     """
     chosen = [table.id for table in select(run.tables, table_ids)]
-    own_rows = {
-        own.name: [row.name for row in list_rows(run.tables, chosen, own.name)]
-        for own in run.own_systems.values()
-    }
+    own_rows = {}
     for own in run.own_systems.values():
+        rows = list_rows(run.tables, chosen, own.name)
+        own_rows[own.name] = [row.name for row in rows]
+    for own in run.own_systems.values():
+        # only its option puts its config in the place of the recipe's model
         asked = set(names or ()) & set(own_rows[own.name])
         if asked and own.below and own is not run.own:
             raise InputError(
@@ -166,17 +170,14 @@ def select_rows(
     if run.own:
         wanted = [*(names or ()), *own_rows[run.own.name]]
     elif names is None and own_rows:
-        wanted = [
-            row.name
-            for each in chosen
-            for row in run.tables.tables[each].rows
-            if row.system not in run.own_systems
-        ]
+        # what earlier runs have trained is not trained again by every run
+        rows = [row for each in chosen for row in run.tables.tables[each].rows]
+        wanted = [row.name for row in rows if row.system not in run.own_systems]
     options = run.options
     if names is not None:
         printed = list(wanted or ())
-        for rows in own_rows.values():
-            printed += rows
+        for row_names in own_rows.values():
+            printed += row_names
         options = {**options, "rows": ",".join(dict.fromkeys(printed))}
     selected = select(run.tables, table_ids, wanted)
     return replace(run, options=options, selected=tuple(selected))
@@ -208,9 +209,8 @@ def _check_paths(run: Run) -> None:
 
 
 def _shorten_paths(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
-    """Return a command line whose paths are their last names: results that are kept
-    tell nobody's folders.
-    """
+    """Return a command line whose paths are cut to their last names."""
+    # the line is kept with results, which must tell nobody's folders
     for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
         path = given.get(name, "")
         if "/" in path:

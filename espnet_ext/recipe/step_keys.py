@@ -84,6 +84,7 @@ def make_key(
         is_config = path.suffix == ".yaml" and path.is_file()
         if is_config and path.stat().st_size <= MOST_BYTES:
             values[name] = make_plain(read_yaml(path))
+    # ``values`` are for messages alone: the key has the hashes of these files already
     made_of = {
         # without its module: where a function is kept says nothing about its result
         "function": function.__qualname__,
@@ -99,36 +100,41 @@ def name_paths(text: str) -> str:
     for name, paths in _folders.get().items():
         if not paths:
             continue
+        # one name begins another if a folder was moved below its old place
         longest_first = sorted(map(re.escape, paths), key=len, reverse=True)
+        # whole names: ``exp/mini`` is not the beginning of ``exp/mini.rehearsal``
         pattern = rf"(?<![\w./+-])(?:{'|'.join(longest_first)})(?![\w.+-])"
         text = re.sub(pattern, name, text)
     return text
 
 
 def restore_folders(text: str) -> str:
-    """Replace the fixed names of the run's folders in a text by what they are called
-    now.
-    """
+    """Replace the fixed names of a run's folders by what these are called now."""
     for name, paths in _folders.get().items():
         if paths:
-            # A path may hold what looks like a reference to a group.
+            # a path may hold what looks like a reference to a group
             now = paths[0].replace("\\", r"\\")
             text = re.sub(rf"\b{name}\b", now, text)
     return text
 
 
 def follow_moved_folders(folder: Path) -> list[Path]:
-    """Correct the configs that trainings have left below a folder, where they name the
-    run's folders as these were called before they were moved; return those changed.
+    """Correct the paths in configs below a folder of a run whose folders were moved.
 
-    ESPnet looks for the files that such a config names, as statistics, when it decodes.
+    They name the folders as these were called when a training wrote them, and ESPnet
+    looks for such files, as statistics, when it decodes. Return the configs changed.
     """
-    names = [name for paths in _folders.get().values() for name in paths[1:]]
-    places = {os.path.realpath(paths[0]) for paths in _folders.get().values() if paths}
-    if all(os.path.realpath(name) in places for name in names):
+    places: set[str] = set()
+    earlier: list[str] = []
+    for paths in _folders.get().values():
+        places.update(os.path.realpath(path) for path in paths[:1])
+        earlier += paths[1:]
+    # other spellings of the same folders: nothing was moved, and no config is read
+    if all(os.path.realpath(name) in places for name in earlier):
         return []
     changed = []
     for path in sorted(folder.rglob("config.yaml")):
+        # a path may have bytes that are no text; they must come back as they were
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
         new = restore_folders(name_paths(text))
         if new != text:
@@ -139,11 +145,10 @@ def follow_moved_folders(folder: Path) -> list[Path]:
 
 
 def hash_file(path: Path) -> str | None:
-    """Return the hash of a file, of a config without the run's own folders; None if
-    there is no such file.
-    """
+    """Return the hash of a file; None if there is no such file."""
     if path.suffix != ".yaml" or not path.is_file():
         return hash_content(path)
+    # a config that a run has written holds its folders, which may have another name now
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     named = name_paths(text).encode(errors="surrogateescape")
     return hashlib.sha256(named).hexdigest()
@@ -160,6 +165,7 @@ def make_plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [make_plain(each) for each in value]
     if isinstance(value, set | frozenset):
+        # the order of a set of texts is another in each process
         return sorted(make_plain(each) for each in value)
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -167,8 +173,9 @@ def make_plain(value: Any) -> Any:
 
 
 def refuse_other_work(step: str, folder: Path, note: Path, key: StepKey) -> None:
-    """Raise InputError if the work in a folder was begun under another key than that in
-    its note, and say what differs.
+    """Raise InputError if work was begun under another key, and say what differs.
+
+    ``note`` holds the key under which the work in ``folder`` was begun.
     """
     begun = read_note(note)
     if begun.get("key") in (None, key.key):
@@ -187,9 +194,8 @@ def refuse_other_work(step: str, folder: Path, note: Path, key: StepKey) -> None
     if settings:
         raise InputError(
             f"{place} was begun with other settings: {show_first(settings)}: give "
-            "the old "
-            "ones again, or another --expdir, or begin anew without what is there "
-            f"(rm -r {folder})"
+            "the old ones again, or another --expdir, or begin anew without what is "
+            f"there (rm -r {folder})"
         )
     raise InputError(
         f"{place} was begun with other data: {show_first(files)}: if that is damage, "
@@ -209,9 +215,7 @@ def show_first(differences: Sequence[str]) -> str:
 def list_differing_settings(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> list[str]:
-    """Return what differs in arguments and in configs: the name, the old value, and the
-    new one.
-    """
+    """Return what differs in arguments and configs: a name, its old and new value."""
     found = []
     if old.get("function") != new["function"]:
         found.append(f"function {old.get('function')}, now {new['function']}")
@@ -264,9 +268,8 @@ def _show_value(values: Mapping[str, Any], name: str) -> str:
 
 
 def _flatten(value: Any, place: str = "") -> dict[str, Any]:
-    """Return the values of nested mappings by dotted names; of a list of options, by
-    option.
-    """
+    """Return the values of nested mappings by dotted names."""
+    # the command line of a training: compared by option, wherever it stands in the line
     if isinstance(value, list) and any(str(word).startswith("--") for word in value):
         return _group_by_option(value)
     if not isinstance(value, Mapping):
@@ -279,7 +282,7 @@ def _flatten(value: Any, place: str = "") -> dict[str, Any]:
 
 def _group_by_option(words: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
-    option = ""
+    option = ""  # of the words before the first
     for word in words:
         if str(word).startswith("--"):
             option = str(word)

@@ -1,6 +1,4 @@
-"""What a user sees of a step's log: its last line while it runs, its end and the way on
-after a failure.
-"""
+"""What a user sees of a step's log: its last line, and its end after a failure."""
 
 import errno
 import os
@@ -12,22 +10,24 @@ WARNINGS = 5  # so many of a step are shown
 # about frames nobody reads.
 ASIDE = ("Failed to import Flash Attention", "libmpg123")
 _END = 16_000  # bytes of a log, in which its last line is sought
-LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
+# bytes: with less, a disk counts as full, though a last file that is small still fits
+LEAST_FREE = 256 * 1024
 
 
 def find_last_line(log: Path) -> str:
-    """Return the last line of a log, to show progress, without lines that begin with #
-    or contain one of ``ASIDE``.
+    """Return the last line of a log that says how far its step is, cut to fit.
+
+    Lines that begin with # or contain one of ``ASIDE`` say nothing of it.
     """
+    # a progress bar writes over its line, after a carriage return
     lines = tail(log, _END).replace("\r", "\n").splitlines()
     if len(lines) > 1 and log.stat().st_size > _END:
         del lines[0]  # the end of a line, which does not show what the line is
-    told = (
-        line for line in reversed(lines) if line.strip() and not line.startswith("#")
-    )
-    return next(
-        (line for line in told if not any(aside in line for aside in ASIDE)), ""
-    )[:120]
+    for line in reversed(lines):
+        is_aside = line.startswith("#") or any(aside in line for aside in ASIDE)
+        if line.strip() and not is_aside:
+            return line[:120]
+    return ""
 
 
 def list_warnings(log: Path) -> list[str]:
@@ -36,21 +36,21 @@ def list_warnings(log: Path) -> list[str]:
         return []
     with open(log, encoding="utf-8", errors="replace") as file:
         found = [line.rstrip() for line in file if line.startswith("warning: ")]
-    more = (
-        [f"and {len(found) - WARNINGS:,} more warnings in {log}"]
-        if len(found) > WARNINGS
-        else []
-    )
-    return found[:WARNINGS] + more
+    shown = found[:WARNINGS]
+    if len(found) > WARNINGS:
+        shown.append(f"and {len(found) - WARNINGS:,} more warnings in {log}")
+    return shown
 
 
 def describe_failure(name: str, log: Path, status: int) -> str:
     """Say how the step ``name`` ended, the last lines of its log, and what to do."""
     lines = [f"\n{name}: {_describe_exit(status)}. The end of its log:"]
     text = tail(log, 20_000)
-    for line in [line for line in text.splitlines() if line.strip()][-15:]:
+    written = [line for line in text.splitlines() if line.strip()]
+    for line in written[-15:]:
         # an error is shown in full, however long its paths are; other lines are cut
-        lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
+        shown = line if line.startswith("error: ") else line[:300]
+        lines.append(f"   | {shown}")
     full = any(
         words in text.lower()
         for words in ("no space left on device", "disk quota exceeded")
@@ -66,19 +66,19 @@ def describe_failure(name: str, log: Path, status: int) -> str:
 
 
 def find_failure_reason(log: Path, status: int) -> str:
-    """Return why a step failed, in one line: the last error in its log, or how it
-    ended.
-    """
-    errors = [
-        line for line in tail(log, 20_000).splitlines() if line.startswith("error: ")
-    ]
-    return errors[-1].removeprefix("error: ") if errors else _describe_exit(status)
+    """Return why a step failed: the last error in its log, or how it ended."""
+    lines = tail(log, 20_000).splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    if errors:
+        return errors[-1].removeprefix("error: ")
+    return _describe_exit(status)
 
 
 def _describe_exit(status: int) -> str:
-    return (
-        f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
-    )
+    # as Python's processes have it, below zero
+    if status < 0:
+        return f"killed by signal {-status}"
+    return f"failed with status {status}"
 
 
 def explain_write_failure(name: str, log: Path, error: OSError) -> str:
@@ -95,12 +95,10 @@ def explain_write_failure(name: str, log: Path, error: OSError) -> str:
 
 def disk_is_full(folder: Path) -> bool:
     """Return whether there is almost no space left on the disk of a folder."""
-    folder = next(
-        path
-        for path in (folder.absolute(), *folder.absolute().parents)
-        if path.exists()
-    )
-    return shutil.disk_usage(folder).free < LEAST_FREE
+    folder = folder.absolute()
+    # the folder itself may not be made yet
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(there).free < LEAST_FREE
 
 
 def tail(path: Path, count: int) -> str:

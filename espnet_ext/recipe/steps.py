@@ -48,12 +48,19 @@ from espnet_ext.work import gpus, once
 from espnet_ext.work.files import list_files_below
 from espnet_ext.work.launch import LAUNCHED
 
-FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
+# Exit statuses of a step's process; Python itself ends with none but 0, 1, 2 and 120.
+FAILED = 1
+DONE_BY_ANOTHER = 75
+NOT_BEGUN = 76  # the process has said why, in the terminal instead of the log
 # in a folder whose work is resumed: the key under which it was started
 BEGUN = ".begun.json"
 PARAMETERS = (".pth", ".pt", ".bin", ".safetensors")  # how files of models end
 SHOW_SECONDS = 10.0
+# A killed run.sh is noticed this soon, and a step that ends at once.
 POLL_SECONDS = 0.2
+
+
+Lane = tuple[str, ...]  # the GPUs that one chain of steps sees
 
 
 class StepFailed(InputError):
@@ -62,9 +69,7 @@ class StepFailed(InputError):
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a function, at the top level of a module, that writes its result to
-    disk.
-    """
+    """A call of a module's top-level function that writes its result to disk."""
 
     name: str
     # of the function's output; its lines ``warning: ...`` are shown after the step
@@ -78,26 +83,19 @@ class Step:
     depends: object = None
     # files that the result depends on, made by an earlier stage
     inputs: Sequence[Path] = ()
-    outputs: Sequence[
-        Path
-        # files that must exist; otherwise the step is not done, whatever its note says
-    ] = ()
-    resumes: Path | None = (
-        # a folder with incomplete work that the function resumes, unless of another key
-        None
-    )
-    preload: Sequence[
-        str
-    ] = ()  # modules that the stages' process imports first, so that steps share them
-    # (unless GPUs are used: ESPnet starts CUDA)
+    # files that must exist; otherwise the step is not done, whatever its note says
+    outputs: Sequence[Path] = ()
+    # a folder with incomplete work that the function resumes, unless of another key
+    resumes: Path | None = None
+    # modules that the stages' process imports first, so that steps share them (unless
+    # GPUs are used: ESPnet starts CUDA)
+    preload: Sequence[str] = ()
     # what starts the function's process on another machine, such as ``queue.pl``
     launch: Sequence[str] = ()
-    command: str = (
-        ""  # what it runs, to be copied into a shell; it is shown as the step begins
-    )
-    progress: Callable[[Path], str] = (
-        find_last_line  # makes a short line from the log, shown every ten seconds
-    )
+    # what it runs, to be copied into a shell; it is shown as the step begins
+    command: str = ""
+    # makes a short line from the log, shown every ten seconds
+    progress: Callable[[Path], str] = find_last_line
 
     @property
     def note(self) -> Path:
@@ -113,6 +111,7 @@ class Step:
         """Return the key of everything that the result depends on."""
         files = {Path(path) for path in self.inputs}
         files.update(path for path in find_paths(self.arguments) if path.is_file())
+        # arguments name outputs, too: with them a step that has run would never be done
         files.difference_update(Path(path) for path in self.outputs)
         return make_key(self.function, self.arguments, self.depends, sorted(files))
 
@@ -124,22 +123,19 @@ class Step:
 
 
 def run_steps(*steps: Step) -> None:
-    """Run steps one after the other; StepFailed if one has failed: those after it did
-    not run.
-    """
+    """Run steps one after the other; StepFailed after the first that fails."""
     run_jobs([steps])
 
 
 @dataclass
 class Watch:
-    """What a rehearsal does with the steps of a run: failures are noted, and the other
-    jobs go on.
+    """What a rehearsal does with the steps of a run: it notes failures, and goes on.
 
     ``ended`` is called with a step, its GPUs, its seconds, and what failed (empty:
     nothing); ``failed`` with what keeps a step from beginning.
     """
 
-    ended: Callable[[Step, tuple[str, ...], float, str], object]
+    ended: Callable[[Step, Lane, float, str], object]
     failed: Callable[[str], object]
 
 
@@ -149,89 +145,120 @@ watches: list[Watch] = []  # the last one is told of all steps
 def run_jobs(
     jobs: Iterable[Iterable[Step]],
     side_by_side: int = 1,
-    lanes: Sequence[tuple[str, ...]] = (),
+    lanes: Sequence[Lane] = (),
 ) -> None:
-    """Run jobs, each a chain of steps, ``side_by_side`` of them in parallel, or one in
-    each of ``lanes`` (of GPUs).
+    """Run chains of steps, ``side_by_side`` of them in parallel, or one in each lane.
 
-    A chain may be a generator: its code between two steps runs in this process, after
-    the first of them is done. After a failure (StepFailed) no further step starts, and
-    those that are running are waited for; on GPUs, where that may be days, the other
-    chains go on. InputError: an input is missing, or a folder has work of another
-    config or other data.
+    A lane names the GPUs that the steps in it see. A chain may be a generator: its code
+    between two steps runs in this process, after the first of them is done. After a
+    failure (StepFailed) no further step starts, and those that are running are waited
+    for; in lanes, where that may be days, the other chains go on. InputError: an input
+    is missing, or a folder has work of another config or other data.
     """
-    waiting = iter(jobs)
-    free = list(lanes) or [()] * max(1, side_by_side)
-    chains: list[tuple[Iterator[Step], tuple[str, ...]]] = []
-    running: dict[Any, _Started] = {}
-    failures: list[Exception] = []
+    # without GPUs a lane is a place to run in, and shows a step those of this process
+    places = list(lanes) or [()] * max(1, side_by_side)
+    schedule = _Schedule(iter(jobs), places, goes_on=bool(lanes))
     try:
-        while True:
-            while (lanes or not failures) and (chains or free):
-                lane: tuple[str, ...] = ()
-                try:
-                    if not chains:
-                        job = next(waiting, None)
-                        if job is None:
-                            break
-                        chains.append((iter(job), free.pop(0)))
-                    chain, lane = chains.pop(0)
-                    if _start_next_step(chain, lane, running):
-                        continue
-                except Exception as error:
-                    if watches:
-                        watches[-1].failed(describe_error(error))
-                    else:
-                        failures.append(error)
-                free.append(lane)
-            if not running:
-                if failures:
-                    raise join_errors(failures)
-                return
-            for sentinel in connection.wait(list(running), timeout=POLL_SECONDS):
-                started = running.pop(sentinel)
-                try:
-                    started.finish()
-                    chains.append((started.chain, started.lane))
-                except Exception as error:
-                    free.append(started.lane)
-                    failures += [] if watches else [error]
+        schedule.start_steps()
+        while schedule.running:
+            schedule.wait_for_steps()
             check_parent()
-            for started in running.values():
+            for started in schedule.running.values():
                 started.show_progress()
+            schedule.start_steps()
     finally:
-        for started in running.values():
+        # a step that this process leaves running would write beside the next run's
+        for started in schedule.running.values():
             kill_group(started.process.pid)
             started.process.join()
+    if schedule.failures:
+        raise join_errors(schedule.failures)
+
+
+class _Schedule:
+    """Which chains run, each in its lane from its first step to its last."""
+
+    def __init__(
+        self, jobs: Iterator[Iterable[Step]], lanes: list[Lane], *, goes_on: bool
+    ) -> None:
+        self.jobs = jobs  # that have not begun
+        self.free = lanes
+        self.goes_on = goes_on  # after a failure
+        # chains that have begun, none of whose steps is running, with their lanes
+        self.between: list[tuple[Iterator[Step], Lane]] = []
+        self.running: dict[Any, _Started] = {}  # by the sentinel of the process
+        self.failures: list[Exception] = []
+
+    def start_steps(self) -> None:
+        """Start steps until all lanes are taken, or nothing is left to be started."""
+        while self.goes_on or not self.failures:
+            # chains that have begun go on before others begin, in the lane they hold
+            if not self.between and not self._begin_job():
+                return
+            chain, lane = self.between.pop(0)
+            try:
+                started = _start_next_step(chain, lane)
+            except Exception as error:
+                started = None
+                self._note_failure(error)
+            if started:
+                self.running[started.process.sentinel] = started
+            else:
+                self.free.append(lane)
+
+    def _begin_job(self) -> bool:
+        """Give the next job a free lane; return False if one of them is missing."""
+        if not self.free:
+            return False
+        try:
+            job = next(self.jobs, None)
+        except Exception as error:  # of the code that makes the job
+            self._note_failure(error)
+            return False
+        if job is None:
+            return False
+        self.between.append((iter(job), self.free.pop(0)))
+        return True
+
+    def _note_failure(self, error: Exception) -> None:
+        if watches:
+            watches[-1].failed(describe_error(error))
+        else:
+            self.failures.append(error)
+
+    def wait_for_steps(self) -> None:
+        """Wait a moment for steps to end, and report those that have."""
+        for sentinel in connection.wait(list(self.running), timeout=POLL_SECONDS):
+            started = self.running.pop(sentinel)
+            try:
+                started.finish()
+                self.between.append((started.chain, started.lane))
+            except Exception as error:
+                self.free.append(started.lane)
+                if not watches:  # which ``finish`` has told
+                    self.failures.append(error)
 
 
 def join_errors(failures: Sequence[Exception]) -> Exception:
-    """Return the error that ends a run, of one or several failures; of a fault of the
-    program, that one.
-    """
-    faults = [error for error in failures if not isinstance(error, InputError)]
-    return (
-        [*faults, *failures][0]
-        if faults or len(failures) == 1
-        else StepFailed("; ".join(map(str, failures)))
-    )
+    """Return the error that ends a run: the only failure, a fault, or one of all."""
+    for error in failures:
+        # a fault of the program ends in a traceback, which must be that of the fault
+        if not isinstance(error, InputError):
+            return error
+    if len(failures) == 1:
+        return failures[0]
+    return StepFailed("; ".join(map(str, failures)))
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what an error says: its message, after its type if it is a fault of the
-    program.
-    """
-    return (
-        str(error)
-        if isinstance(error, InputError)
-        else f"{type(error).__name__}: {error}"
-    )
+    """Return an error's message, after its type if it is a fault of the program."""
+    if isinstance(error, InputError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
-def _start_next_step(
-    chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]"
-) -> bool:
-    """Start the next step of a chain that is not done, and say whether there is one."""
+def _start_next_step(chain: Iterator[Step], lane: Lane) -> "_Started | None":
+    """Start the next step of a chain that is not done; None if there is none."""
     for step in chain:
         for path in step.inputs:
             if not os.access(path, os.R_OK):
@@ -243,8 +270,10 @@ def _start_next_step(
             show(f"{step.name}: done before")
             _show_warnings(step)
             continue
+        # here for the message in the terminal; the step asks again under its lock
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
+        # CUDA cannot be used after a fork, and importing ESPnet starts it
         new = bool(step.preload) and not gpus.are_hidden()
         if not new:
             _preload(step)
@@ -252,13 +281,13 @@ def _start_next_step(
         if step.command:
             seen = f"CUDA_VISIBLE_DEVICES={','.join(lane)} " if lane else ""
             show(f"{step.name}: {seen}{step.command}")
+        # a fork would copy what is buffered, and both would write it
         sys.stdout.flush()
         sys.stderr.flush()
         process = _make_process(step, key, lane, new)
         process.start()
-        running[process.sentinel] = _Started(step, process, chain, lane)
-        return True
-    return False
+        return _Started(step, process, chain, lane)
+    return None
 
 
 def _preload(step: Step) -> None:
@@ -272,13 +301,15 @@ def _preload(step: Step) -> None:
         prepare_forks()
 
 
-def _make_process(
-    step: Step, key: StepKey, lane: tuple[str, ...], new: bool
-) -> BaseProcess:
-    """Make the process of a step, a ``new`` one or a fork of this one. It sees the GPUs
-    of its lane, and those of this process without one; none if it uses none.
+def _make_process(step: Step, key: StepKey, lane: Lane, new: bool) -> BaseProcess:
+    """Make the process of a step, a ``new`` one or a fork of this one.
+
+    It sees the GPUs of its lane, and those of this process without one; none if it uses
+    none.
     """
-    own = (lane or None) if step.uses_gpu else ()
+    own: Lane | None = ()
+    if step.uses_gpu:
+        own = lane or None
     if new:
         work = pickle_with_scripts((step, key))
         return gpus.NewProcess(target=_run_new, args=(work, os.getpid()), gpus=own)
@@ -287,13 +318,17 @@ def _make_process(
 
 
 class _Started:
-    """A step that is running, in the process of the stage."""
+    """A step that is running, as the process of the stage sees it."""
 
     def __init__(
-        self, step: Step, process: Any, chain: Iterator[Step], lane: tuple[str, ...]
-    ):
-        self.step, self.process, self.chain, self.lane = step, process, chain, lane
-        self.began = self.shown = time.monotonic()
+        self, step: Step, process: Any, chain: Iterator[Step], lane: Lane
+    ) -> None:
+        self.step = step
+        self.process = process
+        self.chain = chain
+        self.lane = lane
+        self.began = time.monotonic()
+        self.shown = self.began
 
     def show_progress(self) -> None:
         now = time.monotonic()
@@ -301,7 +336,8 @@ class _Started:
             return
         self.shown = now
         text = self.step.progress(self.step.log)
-        show(f"{self.step.name}: {now - self.began:.0f} s{', ' + text if text else ''}")
+        more = f", {text}" if text else ""
+        show(f"{self.step.name}: {now - self.began:.0f} s{more}")
 
     def finish(self) -> None:
         """Report how the step ended; StepFailed if it failed."""
@@ -309,13 +345,11 @@ class _Started:
         status = self.process.exitcode
         seconds = time.monotonic() - self.began
         kill_group(self.process.pid)  # processes that it left running
-        for watch in watches[-1:]:
-            reason = (
-                ""
-                if status in (0, DONE_BY_ANOTHER)
-                else find_failure_reason(self.step.log, status or 0)
-            )
-            watch.ended(self.step, self.lane, seconds, reason)
+        if watches:
+            reason = ""
+            if status not in (0, DONE_BY_ANOTHER):
+                reason = find_failure_reason(self.step.log, status or 0)
+            watches[-1].ended(self.step, self.lane, seconds, reason)
         if status == 0:
             show(f"{self.step.name}: done in {seconds:.0f} s")
             _show_warnings(self.step)
@@ -323,10 +357,8 @@ class _Started:
             show(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
-                say(
-                    describe_failure(self.step.name, self.step.log, status),
-                    error=True,
-                )
+                text = describe_failure(self.step.name, self.step.log, status)
+                say(text, error=True)
             raise StepFailed(f"{self.step.name}: failed")
 
 
@@ -352,7 +384,9 @@ def _run_forked(
 
 def _run(step: Step, key: StepKey, parent: int) -> None:
     """Run a step in this process, which is its own, and exit with its status."""
+    # a group of its own, so that all that the step starts can be killed with it
     os.setsid()
+    # Ctrl-C ends the stage, which then kills this group
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     end_with_parent(parent)
     user = os.dup(2)  # the log takes its place
@@ -363,15 +397,16 @@ def _run(step: Step, key: StepKey, parent: int) -> None:
         status = NOT_BEGUN
     sys.stdout.flush()
     sys.stderr.flush()
+    # without the exit handlers of the process that this one was forked from
     os._exit(status)
 
 
 def _run_locked(step: Step, key: StepKey) -> int:
+    """Run a step unless another run does, and return the status of its process."""
+
     def on_wait(seconds: float) -> None:
-        text = (
-            "another process is running it, waiting for it to "
-            f"end{f' ({seconds:.0f} s)' if seconds else ''}"
-        )
+        waited = f" ({seconds:.0f} s)" if seconds else ""
+        text = f"another process is running it, waiting for it to end{waited}"
         if math.isnan(seconds):
             text = (
                 "this file system has no locks: make sure that no other run uses this "
@@ -382,16 +417,15 @@ def _run_locked(step: Step, key: StepKey) -> int:
     try:
         step.log.parent.mkdir(parents=True, exist_ok=True)
         with once.hold_lock(step.log.with_suffix(".lock"), on_wait):
+            # by the run that had the lock, while this one waited for it
             if step.is_done(key):
                 return DONE_BY_ANOTHER
             if step.resumes is not None:
                 _claim(step, step.resumes, key)
+            # killed from here on, the step is not done, whatever it was before
             step.note.unlink(missing_ok=True)
-            _redirect(
-                step.log,
-                f"# {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}\n# "
-                f"{_describe_call(step)}\n",
-            )
+            began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            _redirect(step.log, f"# {began}\n# {_describe_call(step)}\n")
             if not _call_function(step):
                 return FAILED
             once.write_note(step.note, key.key, step=step.name)
@@ -401,6 +435,7 @@ def _run_locked(step: Step, key: StepKey) -> int:
 
 
 def _call_function(step: Step) -> bool:
+    """Call the function of a step; return whether it succeeds, after its error."""
     call = partial(step.function, **step.arguments, **step.free)
     try:
         if step.launch:
@@ -409,6 +444,7 @@ def _call_function(step: Step) -> bool:
             call()
         return True
     except (Exception, SystemExit) as error:
+        # ESPnet's commands end with ``sys.exit``
         if isinstance(error, SystemExit) and error.code in (0, None):
             return True
         if isinstance(error, SystemExit) and not isinstance(error.code, str):
@@ -423,19 +459,16 @@ def _call_function(step: Step) -> bool:
 
 
 def _refuse_other_work(step: Step, folder: Path, key: StepKey) -> None:
-    """Raise InputError if the work in a folder was started under another key; where no
-    parameters are there yet, nothing is lost by starting anew.
-    """
+    """Raise InputError if the work in a folder was started under another key."""
     given = {Path(path) for path in step.inputs}
     models = (path for path in list_files_below(folder) if path.suffix in PARAMETERS)
+    # where the step has written no parameters yet, nothing is lost by starting anew
     if any(path not in given for path in models):
         refuse_other_work(step.name, folder, folder / BEGUN, key)
 
 
 def _claim(step: Step, folder: Path, key: StepKey) -> None:
-    """Note the key under which the work in a folder is started, and keep the log of
-    earlier starts.
-    """
+    """Note under which key a folder's work starts; keep the log of earlier starts."""
     _refuse_other_work(step, folder, key)
     folder.mkdir(parents=True, exist_ok=True)
     once.write_note(folder / BEGUN, key.key, made_of=key.made_of)
@@ -449,8 +482,10 @@ def _redirect(log: Path, head: str) -> None:
     with open(log, "wb") as file:
         file.write(head.encode())
         file.flush()
+        # the descriptors, not ``sys.stdout``: C libraries and children write there
         for descriptor in (1, 2):
             os.dup2(file.fileno(), descriptor)
+    # a program that asks would wait for ever behind the other steps
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     logging.getLogger().handlers.clear()  # ESPnet's commands set up logging themselves
@@ -460,9 +495,8 @@ def _redirect(log: Path, head: str) -> None:
 
 
 def _describe_call(step: Step) -> str:
-    values = ", ".join(
-        f"{name}={value!s}" for name, value in {**step.arguments, **step.free}.items()
-    )
+    given = {**step.arguments, **step.free}
+    values = ", ".join(f"{name}={value!s}" for name, value in given.items())
     return f"{step.function.__module__}.{step.function.__qualname__}({values})"
 
 
@@ -470,8 +504,10 @@ def find_paths(value: Any) -> Iterator[Path]:
     """Return the paths in nested lists, tuples, mappings and dataclasses."""
     if isinstance(value, Path):
         yield value
-    elif isinstance(value, Mapping | list | tuple | set):
-        for each in value.values() if isinstance(value, Mapping) else value:
+    elif isinstance(value, Mapping):
+        yield from find_paths(list(value.values()))
+    elif isinstance(value, list | tuple | set):
+        for each in value:
             yield from find_paths(each)
     elif hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
         yield from find_paths(vars(value))
@@ -482,9 +518,8 @@ _PARENT = int(os.environ.get("ESPNET_EXT_SHELL") or os.getppid())
 
 
 def check_parent() -> None:
-    """Stop if the shell that started this process was killed: no process of a killed
-    run goes on.
-    """
+    """Raise InputError if the shell that started this process was killed."""
+    # orphans get another parent; no process of a killed run may go on writing
     if os.getppid() != _PARENT:
         raise InputError("the command that started this stage was killed")
 

@@ -1,6 +1,4 @@
-"""Steps that train ESPnet models with ESPnet's own commands and plugins. A killed
-training resumes.
-"""
+"""Steps that train ESPnet models with ESPnet's own commands; a killed one resumes."""
 
 import re
 import shlex
@@ -32,11 +30,12 @@ def run_command(
     ngpu: int = 0,
     log: Path | None = None,
 ) -> None:
-    """Run a command of :mod:`espnet_ext.bin` and print it: in this process, or in a new
-    one if it uses GPUs or ``launch``, such as ``srun``, starts it.
+    """Run a command of :mod:`espnet_ext.bin` and print it.
 
-    ``options`` determine the result; ``more`` are about GPUs and nodes and change it
-    only by rounding. ``log`` is the file that a wrapper of Kaldi's writes.
+    It runs in this process, or in a new one if it uses GPUs or ``launch``, such as
+    ``srun``, starts it. ``options`` determine the result; ``more`` are about GPUs and
+    nodes and change it only by rounding. ``log`` is the file that a wrapper of Kaldi's
+    writes.
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
@@ -45,6 +44,7 @@ def run_command(
         assert log is not None
         run_launched(launch, log, ["-m", name, *words])
         return
+    # CUDA must not start here: this process is a fork of that of the stages
     if ngpu:
         _run_program(["-m", name, *words])
         return
@@ -56,9 +56,7 @@ def run_command(
 
 
 def _run_program(words: Sequence[str]) -> None:
-    """Run Python in a new process, which writes where this one does, and exit with its
-    status if it fails.
-    """
+    """Run Python in a new process that writes where this does; exit if it fails."""
     status = subprocess.run([sys.executable, *words], check=False).returncode
     if status < 0:
         raise InputError(f"killed by signal {-status}")
@@ -74,8 +72,9 @@ def format_command(
     ngpu: int = 0,
     log: Path | None = None,
 ) -> str:
-    """Return what :func:`run_command` runs, to be copied into a shell in the recipe's
-    folder.
+    """Return what :func:`run_command` runs, to be copied into a shell.
+
+    Its paths are relative to the recipe's folder.
     """
     program = ["python", "-m", f"espnet_ext.bin.{command}"]
     words = [*program, *more, "--ngpu", str(ngpu), *options]
@@ -92,25 +91,28 @@ def train_step(
     inputs: Sequence[Path] = (),
     files: Mapping[str, Path] | None = None,
 ) -> Step:
-    """Train a model by a command of :mod:`espnet_ext.bin` in ``folder``, resumed there
-    if a training was killed.
+    """Train a model by a command of :mod:`espnet_ext.bin`, resumed if it was killed.
 
-    ``options`` are all of ESPnet's but ``--output_dir`` and those about GPUs. ``files``
-    are options whose values are files, such as ``--config``: when their contents
-    change, the step is not done, nor when ``inputs`` do.
+    ``folder`` is ESPnet's output folder. ``options`` are all of ESPnet's but
+    ``--output_dir`` and those about GPUs. ``files`` are options whose values are files,
+    such as ``--config``: when their contents change, the step is not done, nor when
+    ``inputs`` do.
     """
-    given = [
-        word for option, path in (files or {}).items() for word in (option, str(path))
-    ]
-    words = [*given, "--output_dir", str(folder), "--resume", "true", *options]
-    spread = run.train_options or (
-        ("--multiprocessing_distributed", "true") if run.ngpu > 1 else ()
-    )
+    files = files or {}
+    words = []
+    for option, path in files.items():
+        words += [option, str(path)]
+    words += ["--output_dir", str(folder), "--resume", "true", *options]
+    spread = run.train_options
+    if not spread and run.ngpu > 1:
+        spread = ("--multiprocessing_distributed", "true")
     name = name or f"train {folder.relative_to(run.expdir)}"
-    if files and "--config" in files and "--train_shape_file" in options:
+    # a language model has a folder of shapes, which makes no plan
+    if "--config" in files and "--train_shape_file" in options:
         shapes = options[options.index("--train_shape_file") + 1]
         check_plan(run, name, files["--config"], Path(shapes))
     log = folder / "log" / "train.log"
+    # another number of GPUs may resume a training: it changes rounding alone
     launched: dict[str, Any] = {"launch": run.launch, "more": spread, "ngpu": run.ngpu}
     launched["log"] = log.with_suffix(LAUNCHED) if run.launch else None
     return Step(
@@ -119,9 +121,10 @@ def train_step(
         function=run_command,
         arguments={"command": command, "options": words},
         free=launched,
-        inputs=[*inputs, *(files or {}).values()],
+        inputs=[*inputs, *files.values()],
         outputs=[folder / "config.yaml"],
         resumes=folder,
+        # where another process trains, this one needs no ESPnet
         preload=[] if run.launch or run.ngpu else [f"espnet_ext.bin.{command}"],
         command=format_command(command, words, **launched),
         progress=read_progress,
@@ -130,16 +133,17 @@ def train_step(
 
 def read_progress(log: Path) -> str:
     """Return epoch, batch, loss and accuracy from a training's log, in a line."""
-    last = EPOCH.findall(tail(log, 20_000))[-1:]
-    return "".join(
-        ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
-        for epoch, batch, rest in last
-    )
+    found = EPOCH.findall(tail(log, 20_000))
+    if not found:
+        return ""
+    epoch, batch, rest = found[-1]
+    return ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
 
 
 def name_average(which: str) -> str:
-    """Return the name of the checkpoint with the mean of epochs: ``best:N`` (on the
-    development set) or ``last:N``.
+    """Return the name of a checkpoint with the mean of epochs.
+
+    ``which`` is ``best:N`` (on the development set) or ``last:N``.
 
     >>> name_average("best:5")
     'best5.ave.pth'
@@ -156,24 +160,27 @@ def average_step(
     criterion: str = "valid.acc.max",
     first_epoch: int = 1,
 ) -> Step:
-    """Average the parameters of several epochs of a training; the best are those by
-    ``criterion``, from an epoch on.
+    """Average the parameters of several epochs of a training.
+
+    The best ones are those by ``criterion``, of the epochs from ``first_epoch`` on.
     """
     output = folder / name_average(which)
     if run.rehearsed:  # there is one epoch of the whole network
-        which, first_epoch = "best:1", 1
+        which = "best:1"
+        first_epoch = 1
     kind, _, count = which.partition(":")
-    of = {
-        "which": kind,
-        "count": int(count),
-        "criterion": criterion,
-        "first": first_epoch,
-    }
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
         log=folder / "log" / f"average_{which.replace(':', '')}.log",
         function=write_average,
-        arguments={"folder": folder, "output": output, **of},
+        arguments={
+            "folder": folder,
+            "output": output,
+            "which": kind,
+            "count": int(count),
+            "criterion": criterion,
+            "first": first_epoch,
+        },
         inputs=[folder / "checkpoint.pth"],
         outputs=[output],
         preload=["torch"],
@@ -183,31 +190,25 @@ def average_step(
 def list_token_options(tokens: Path, token_type: str) -> list[str]:
     """Return the options with which ESPnet's commands find the tokens in a folder."""
     options = ["--token_list", str(tokens / "tokens.txt")]
+    # ESPnet calls all that a sentencepiece model cuts "bpe"
     if token_type in ("bpe", "unigram", "mixed"):
-        return [
-            *options,
-            "--token_type",
-            "bpe",
-            "--bpemodel",
-            str(tokens / "bpe.model"),
-        ]
+        model = str(tokens / "bpe.model")
+        return [*options, "--token_type", "bpe", "--bpemodel", model]
     return [*options, "--token_type", token_type]
 
 
 def list_data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
-    """Return the options with which ESPnet reads the tables of a part, ``train`` or
-    ``valid``: path, name and type.
+    """Return the options with which ESPnet reads the tables of a part.
+
+    ``part`` is ``train`` or ``valid``, a table its path, name and type.
     """
-    option = f"--{part}_data_path_and_name_and_type"
-    return [
-        word
-        for path, name, kind in tables
-        for word in (option, f"{path},{name},{kind}")
-    ]
+    words = []
+    for path, name, kind in tables:
+        words += [f"--{part}_data_path_and_name_and_type", f"{path},{name},{kind}"]
+    return words
 
 
 def make_free_arguments(run: Run, **more: Any) -> dict[str, Any]:
-    """Return arguments of work over shards that do not change its result: at least one
-    process for each GPU.
-    """
+    """Return arguments of work over shards that do not change its result."""
+    # a GPU without a process of its own would be idle
     return {"nj": max(run.nj, run.ngpu), "parallel": run.parallel, **more}
