@@ -1,4 +1,4 @@
-"""Kaldi's ark files: vectors and matrices, one matrix per recording, in parallel."""
+"""Read and write Kaldi's ark files: vectors and matrices, computed in parallel."""
 
 import re
 import sys
@@ -23,6 +23,7 @@ from espnet_ext.work.once import NOTE, read_key, replace_folder
 from espnet_ext.work.parallel import Place, map_shards
 
 Compute = Callable[[Mapping[str, str], Path], Mapping[str, np.ndarray]]
+# A file, maybe with a byte offset and Kaldi's range of rows and columns: a.ark:12[0:5].
 _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
 
 
@@ -34,21 +35,20 @@ def write_arrays(
     Return positions for an scp (``<file>:<offset>``). ``renamed`` is where the file
     will be in the end, if its folder is about to be renamed.
     """
-    kaldi = _library()
+    kaldi = _import_library()
     target = (renamed or ark).resolve()
     positions = {}
     with atomic_write(ark, "wb") as file:
         for key, array in arrays.items():
-            positions[key] = (
-                # the array follows id and space
-                f"{target}:{file.tell() + len(f'{key} '.encode())}"
-            )
+            # Kaldi's readers want the offset of the array, which follows id and space.
+            begin = file.tell() + len(f"{key} ".encode())
+            positions[key] = f"{target}:{begin}"
             kaldi.save_ark(file, {key: array})
     return positions
 
 
 def read_array(position: str) -> np.ndarray:
-    """Read the vector or matrix at a position as scp files have it, such as
+    """Read the vector or matrix at a position of an scp file, such as
     ``feats.ark:1234``.
 
     Refused are a command, and a pickle, as the library would run the code of either. A
@@ -66,24 +66,29 @@ def read_array(position: str) -> np.ndarray:
                 f"{position}: a pickle, which is not loaded because it may run "
                 "code: write it as a matrix"
             )
-    return np.asarray(_library().load_mat(position))
+    return np.asarray(_import_library().load_mat(position))
 
 
 @contextmanager
 def refused_commands() -> Iterator[None]:
-    """In this block, let the libraries that read ark files for ESPnet refuse commands:
-    those in a data dir of somebody else are anybody's.
+    """In this block, let the libraries that read ark files for ESPnet refuse commands.
+
+    Those in a data dir of somebody else are anybody's.
     """
     with ExitStack() as patches:
         for name in filter(find_spec, ("omniio", "kaldiio")):
             library = import_module("omniio.kaldi" if name == "omniio" else name)
+            # The module where load_mat looks the function up, not the package that
+            # offers load_mat.
             module: Any = sys.modules[library.load_mat.__module__]
-            opened = _without_commands(module.open_like_kaldi)
+            opened = _refuse_commands_in(module.open_like_kaldi)
             patches.enter_context(patch.object(module, "open_like_kaldi", opened))
         yield
 
 
-def _without_commands(opened: Callable) -> Callable:
+def _refuse_commands_in(opened: Callable) -> Callable:
+    """Return a function that opens what ``opened`` does, but for commands."""
+
     def open_file(name: Any, mode: str = "r") -> Any:
         if isinstance(name, str) and is_command(name):
             raise InputError(
@@ -95,22 +100,21 @@ def _without_commands(opened: Callable) -> Callable:
     return open_file
 
 
-def _library() -> ModuleType:
-    """Return kaldiio where it is installed, else omniio.
-
-    The licence of kaldiio allows an evaluation (docs/licences.md).
-    """
+def _import_library() -> ModuleType:
+    """Return kaldiio where it is installed, else omniio."""
+    # omniio is what ESPnet brings: the licence of kaldiio allows an evaluation alone
+    # (docs/licences.md), so that it is used only by who has chosen it.
     return import_module("kaldiio" if find_spec("kaldiio") else "omniio.kaldi")
 
 
 @dataclass(frozen=True)
 class ArkShard:
     """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a
-    folder, which appears when complete.
+    folder.
 
-    ``key`` is a hash of the settings and of the names, sizes and times of the audio
-    files. ``compute`` computes the matrices of ``audio``, recording -> file; it may
-    leave out some, and write more files into the folder.
+    It appears when complete. ``key`` is a hash of the settings and of the names, sizes
+    and times of the audio files. ``compute`` computes the matrices of ``audio``,
+    recording -> file; it may leave out some, and write more files into the folder.
     """
 
     name: str
@@ -132,9 +136,9 @@ def split_into_shards(
     Matrices depend on the audio and ``settings`` alone.
     """
     shards = []
-    for number, names in enumerate(
-        work.split_evenly(list(audio), -(-len(audio) // recordings)), start=1
-    ):
+    number_of_shards = -(-len(audio) // recordings)  # rounded up
+    parts = work.split_evenly(list(audio), number_of_shards)
+    for number, names in enumerate(parts, start=1):
         own = {name: audio[name] for name in names}
         key = work.fingerprint(*settings, work.stamp_files(own))
         shards.append(
@@ -161,9 +165,8 @@ def write_arks(
     map_shards(write_ark, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     table: dict[str, str] = {}
     for shard in shards:
-        if (
-            positions := Path(shard.folder) / "matrices.scp"
-        ).is_file():  # not of a shard that has no matrix
+        positions = Path(shard.folder) / "matrices.scp"
+        if positions.is_file():  # not of a shard that has no matrix
             table |= read_table(positions)
     return dict(sorted(table.items()))
 
@@ -173,8 +176,9 @@ def write_ark(shard: ArkShard) -> None:
     with replace_folder(shard.folder, shard.key) as folder:
         matrices = shard.compute(shard.audio, folder)
         ark = "matrices.ark"
-        positions = write_arrays(
-            folder / ark, matrices, renamed=Path(shard.folder) / ark
-        )
+        # The folder has a temporary name until it is complete; the scp has the last
+        # one.
+        renamed = Path(shard.folder) / ark
+        positions = write_arrays(folder / ark, matrices, renamed=renamed)
         if positions:
             write_table(folder / "matrices.scp", positions)

@@ -1,6 +1,4 @@
-"""The audio files of a data dir for work over shards: one file for each utterance, its
-duration and its header.
-"""
+"""Read the audio files of a data dir for work over shards, one for each utterance."""
 
 import os
 from collections.abc import Mapping
@@ -13,8 +11,9 @@ from espnet_ext.kaldi.utterance_audio import is_mix
 
 
 def read_audio_table(data: str | Path) -> dict[str, str]:
-    """Read ``wav.scp`` of a data dir without ``segments``, sorted: utterance -> audio
-    file, which is not empty.
+    """Read ``wav.scp`` of a data dir without ``segments``: utterance -> audio file.
+
+    It is sorted, and no file is empty. Raises InputError otherwise.
     """
     folder = require_folder(data)
     if (folder / "segments").exists():
@@ -43,9 +42,7 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
 
 
 def read_durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
-    """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each
-    if there is no such file.
-    """
+    """Return the seconds of each utterance by ``utt2dur``, or 1 without such a file."""
     path = data / "utt2dur"
     table = read_table(path) if path.exists() else dict.fromkeys(audio, "1")
     seconds = {}
@@ -76,7 +73,8 @@ def check_audio(
     for utterance, path in table.items():
         if decode and is_mix(path):  # reading a recipe blames its parts
             continue
-        if fault := inspect_audio(path, decode=decode, rate=rate, mono=False).fault:
+        fault = inspect_audio(path, decode=decode, rate=rate, mono=False).fault
+        if fault:
             raise InputError(
                 f"{fault} {utterance}: {path}: resample or replace it, or drop "
                 "the utterance"

@@ -36,29 +36,25 @@ UTTERANCE_FILES = {name.replace(".", "_"): name for name in _NAMES}
 RECORDING_FILES = {"wav_scp": "wav.scp", "reco2dur": "reco2dur"}
 SPEAKER_FILES = {"spk2gender": "spk2gender"}
 FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
-# Computed from the audio, so that one of these with gaps can be deleted: it can be made
-# again.
+# Computed from the audio: one of these with gaps can be deleted and made again.
 DERIVED = ("utt2dur", "utt2num_samples", "reco2dur")
-# seconds after its recording at which a segment may end, which is cut there; as in
-# Kaldi
+# Seconds after its recording at which a segment may end, which is then cut: what
+# Kaldi's extract-segments allows by default, --max-overshoot.
 OVERSHOOT = 0.5
-SLACK = 0.02  # of these nothing is said: times in `segments` are rounded
+SLACK = 0.02  # seconds of it that are not mentioned: times in `segments` are rounded
 # What may be replaced along with a data dir. A folder that holds anything else is not a
 # data dir.
 _OWN_FILES = {*FILES.values(), "spk2utt"}
-# of our repair; of Kaldi's split_data.sh
+# Folders inside: of our repair; of Kaldi's split_data.sh.
 _OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")
 
 
 class KaldiSegment(NamedTuple):
-    """A line of ``segments``: the recording's id, start and end in seconds.
-
-    An end of -1 means the recording's end.
-    """
+    """A line of ``segments``: the recording's id, start and end in seconds."""
 
     recording: str
     start: float
-    end: float
+    end: float  # -1, as in Kaldi: the recording's end
 
 
 @dataclass(frozen=True)
@@ -132,17 +128,15 @@ def parse_number(text: str) -> float:
 
 
 def parse_segment_recording(value: str) -> str:
-    """Return the recording of a line of ``segments``, whatever the rest of it is.
-
-    ``""`` if the line is empty.
-    """
-    return (value.split(maxsplit=1) or [""])[0]
+    """Return the recording of a line of ``segments``, ``""`` if the line is empty."""
+    # Also of a faulty line, which parse_segment refuses: its recording is not unused.
+    fields = value.split(maxsplit=1)
+    return fields[0] if fields else ""
 
 
 def format_seconds(seconds: float) -> str:
-    """Write seconds with up to 8 decimals, finer than a sample at any audio rate:
-    ``format_seconds(0.5) == "0.5"``.
-    """
+    """Write seconds with up to 8 decimals: ``format_seconds(0.5) == "0.5"``."""
+    # Finer than a sample at any audio rate, so that rounding finds the sample again.
     return f"{seconds:.8f}".rstrip("0").rstrip(".")
 
 
@@ -158,33 +152,28 @@ def read_data_dir(path: str | Path) -> DataDir:
 
 
 def is_command(value: str) -> bool:
-    """Tell whether an entry of ``wav.scp`` or ``feats.scp`` is a shell command that
-    Kaldi's tools would run.
-    """
-    return value.strip().endswith("|") or value.strip().startswith("|")
+    """Tell whether an entry is a shell command that Kaldi's tools would run."""
+    entry = value.strip()
+    return entry.endswith("|") or entry.startswith("|")
 
 
 def refuse_commands(path: Path, table: Table) -> None:
     """Refuse a table with a command, which may be anybody's: none is run."""
-    if command := next(
-        (key for key, value in table.items() if is_command(value)), None
-    ):
-        raise InputError(
-            f"{path}: {command} is a command, and commands are not run: write its "
-            "output to a file"
-        )
+    for key, value in table.items():
+        if is_command(value):
+            raise InputError(
+                f"{path}: {key} is a command, and commands are not run: write its "
+                "output to a file"
+            )
 
 
 def parse_audio_path(value: str) -> str:
-    """Return the file of an entry of ``wav.scp``, which may be a position in an
-    archive, ``wav.ark:1234``.
-    """
+    """Return the file of an entry, which may be a position in one: ``wav.ark:1234``."""
     position = re.search(r":\d+$", value)
-    return (
-        value
-        if position is None or os.path.exists(value)
-        else value[: position.start()]
-    )
+    # A file's own name may end like this.
+    if position is None or os.path.exists(value):
+        return value
+    return value[: position.start()]
 
 
 def require_folder(path: str | Path) -> Path:
@@ -226,11 +215,15 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
     with _alone_in(target.parent):  # not between the two renames of another process
         if target.exists():
             _require_ours(target)
+    # Beside the target, since a rename must not cross file systems.
     own = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    new, old = own / "new", own / "old"
+    new = own / "new"
+    old = own / "old"
     new.mkdir()
     try:
         yield new
+        # Two renames, since none replaces a folder that holds something. Whoever looks
+        # between them finds no folder; only our own processes wait.
         with _alone_in(target.parent):
             if target.exists():
                 os.rename(target, old)
@@ -252,6 +245,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     """
     handle = os.open(folder, os.O_RDONLY)
     try:
+        # Some network file systems have no locks: then two that write at once may fail.
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -260,13 +254,17 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _require_ours(folder: Path) -> None:
+    """Refuse to replace what is not a data dir, whose content would be lost."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a data dir: name another folder")
     if _OWN_FOLDER.fullmatch(folder.name):
         return
     for item in sorted(folder.iterdir()):
-        ours = item.name in _OWN_FILES or item.name.startswith(".")
-        if not (_OWN_FOLDER.fullmatch(item.name) if item.is_dir() else ours):
+        if item.is_dir():
+            is_ours = _OWN_FOLDER.fullmatch(item.name) is not None
+        else:
+            is_ours = item.name in _OWN_FILES or item.name.startswith(".")
+        if not is_ours:
             advice = "name another folder, or delete this one"
             raise InputError(
                 f"{folder}: holds {item.name}, which is not part of a data dir: "

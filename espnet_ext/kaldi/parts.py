@@ -10,8 +10,9 @@ from espnet_ext.kaldi import data_dir
 
 
 def keep_utterances(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
-    """Keep these utterances, as far as they exist, and the recordings and speakers that
-    they need.
+    """Keep these utterances, as far as they exist, and what they need.
+
+    That is their recordings and speakers.
     """
     recordings = keep
     if data.segments is not None:
@@ -21,17 +22,15 @@ def keep_utterances(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
             if key in data.segments
         }
     speakers = {data.utt2spk[key] for key in keep if key in data.utt2spk}
-    ids = dict.fromkeys(data_dir.UTTERANCE_FILES, sorted(keep)) | dict.fromkeys(
-        data_dir.RECORDING_FILES, sorted(recordings)
-    )
-    fields: dict[str, Any] = {
-        field: _keep_keys(getattr(data, field), wanted) for field, wanted in ids.items()
-    }
-    # It need not cover everything, so nothing may remain of it.
-    fields |= {
-        field: _keep_keys(getattr(data, field), sorted(speakers)) or None
-        for field in data_dir.SPEAKER_FILES
-    }
+    fields: dict[str, Any] = {}
+    for field in data_dir.UTTERANCE_FILES:
+        fields[field] = _keep_keys(getattr(data, field), sorted(keep))
+    for field in data_dir.RECORDING_FILES:
+        fields[field] = _keep_keys(getattr(data, field), sorted(recordings))
+    for field in data_dir.SPEAKER_FILES:
+        # Such a file need not cover all speakers, so nothing may remain of it; and a
+        # table without a line cannot be written.
+        fields[field] = _keep_keys(getattr(data, field), sorted(speakers)) or None
     return dataclasses.replace(data, **fields)
 
 
@@ -94,50 +93,50 @@ def combine(parts: Sequence[data_dir.DataDir]) -> data_dir.DataDir:
             )
     fields: dict[str, Any] = {}
     for field, name in data_dir.FILES.items():
-        fields[field] = _merge([getattr(part, field) for part in parts], name)
+        fields[field] = _merge_tables([getattr(part, field) for part in parts], name)
     for field, name in data_dir.SPEAKER_FILES.items():  # need not name every speaker
-        fields[field] = (
-            _merge([getattr(part, field) or {} for part in parts], name) or None
-        )
+        tables = [getattr(part, field) or {} for part in parts]
+        fields[field] = _merge_tables(tables, name) or None
     return data_dir.DataDir(**fields)
 
 
 def add_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
-    """Append ``suffix`` to each utterance's and recording's id, for parts of a corpus
-    that use the same ids.
+    """Append ``suffix`` to each utterance's and recording's id.
 
-    Speakers keep their names, so that a speaker is still the prefix of its utterances.
+    That is for parts of a corpus that use the same ids. Speakers keep their names, so
+    that a speaker is still the prefix of its utterances.
     """
 
-    def renamed(table: Mapping | None) -> dict | None:
-        return (
-            None
-            if table is None
-            else {key + suffix: value for key, value in table.items()}
-        )
+    def rename_ids(table: Mapping | None) -> dict | None:
+        if table is None:
+            return None
+        return {key + suffix: value for key, value in table.items()}
 
     fields: dict[str, Any] = {
-        name: renamed(getattr(data, name))
+        name: rename_ids(getattr(data, name))
         for name in (*data_dir.UTTERANCE_FILES, *data_dir.RECORDING_FILES)
     }
+    # The lines of segments name recordings, whose ids have changed, too.
     if data.segments is not None:
-        parts = {
-            key: value.split(maxsplit=1) for key, value in fields["segments"].items()
-        }
-        fields["segments"] = {
-            key: f"{recording}{suffix} {times}"
-            for key, (recording, times) in parts.items()
-        }
+        for key, value in fields["segments"].items():
+            recording, times = value.split(maxsplit=1)
+            fields["segments"][key] = f"{recording}{suffix} {times}"
     return dataclasses.replace(data, **fields)
 
 
-def _merge(tables: Sequence[data_dir.Table | None], name: str) -> dict[str, str] | None:
+def _merge_tables(
+    tables: Sequence[data_dir.Table | None], name: str
+) -> dict[str, str] | None:
+    """Merge tables, None if one is missing; InputError for an id in two of them."""
+    # Two data dirs may have a recording or a speaker in common, if they say the same of
+    # it, but no utterance.
+    is_of_utterances = name in data_dir.UTTERANCE_FILES.values()
     merged: dict[str, str] = {}
     for table in tables:
         if table is None:
             return None
         for key in sorted(merged.keys() & table.keys()):
-            if name in data_dir.UTTERANCE_FILES.values() or merged[key] != table[key]:
+            if is_of_utterances or merged[key] != table[key]:
                 raise InputError(
                     f"{name}: {key} is in two of the data dirs: rename it in one "
                     "of them"
@@ -176,8 +175,7 @@ def combine_data_dirs(
     *,
     suffix_source: bool = False,
 ) -> data_dir.DataDir:
-    """Write the combination of data dirs (:func:`combine`), and say which tables it
-    leaves out.
+    """Write the combination of data dirs, and say which tables :func:`combine` drops.
 
     With ``suffix_source``, each source's name is appended to its ids
     (:func:`add_suffix`).
@@ -191,9 +189,8 @@ def combine_data_dirs(
         ]
     combined = combine(parts)
     data_dir.write_data_dir(combined, destination)
-    for name in sorted(
-        {name for part in parts for name in part.tables} - combined.tables.keys()
-    ):
+    known = {name for part in parts for name in part.tables}
+    for name in sorted(known - combined.tables.keys()):
         say(f"left out {name}: not all of the data dirs have it")
     say(
         f"{destination}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs"
@@ -202,9 +199,8 @@ def combine_data_dirs(
 
 
 def _require_other(destination: str | Path, sources: Sequence[str | Path]) -> None:
-    if Path(destination).resolve() in [
-        data_dir.require_folder(source).resolve() for source in sources
-    ]:
+    folders = [data_dir.require_folder(source).resolve() for source in sources]
+    if Path(destination).resolve() in folders:
         raise InputError(
             f"{destination}: is also the source: name another folder to write to"
         )

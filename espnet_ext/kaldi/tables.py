@@ -1,4 +1,4 @@
-"""Kaldi's text tables: one ``id rest-of-line`` a line, UTF-8, sorted by id in C order.
+"""Read and write Kaldi's text tables: ``id rest-of-line``, UTF-8, sorted by id.
 
 Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the order
 of ``LC_ALL=C sort``.
@@ -20,7 +20,7 @@ from espnet_ext.work.files import atomic_write, open_unpacked
 # the ideographic space U+3000, belong to the text.
 _BLANKS = " \t"
 _BLANK = re.compile("[ \t]")
-# bytes; a gzipped file of some megabytes may hold a line of gigabytes
+# Bytes: a gzipped file of some megabytes may hold a line of gigabytes.
 LONGEST_LINE = 256 << 20
 
 
@@ -44,8 +44,7 @@ class TableScan:
 
 
 def read_table(path: str | Path, *, marked: bool = False) -> dict[str, str]:
-    """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in
-    the file's order.
+    """Read a table such as ``text`` into ``{id: rest of the line}``, in its order.
 
     A line that holds nothing but an id gives ``""``. White space around the value is
     dropped. ``marked`` is that of :func:`read_text_lines`.
@@ -69,12 +68,15 @@ def scan_table(path: str | Path) -> TableScan:
     """
     table: dict[str, str] = {}
     duplicates: dict[str, bool] = {}  # whether the lines differ
-    unsorted, lines_without_id = [], []
+    unsorted: list[str] = []
+    lines_without_id: list[int] = []
     previous = ""
     for number, key, value in _read_rows(path):
         if not key:
             lines_without_id.append(number)
             continue
+        # Against the line before, whatever its place: else one high id would make all
+        # that follow it unsorted.
         if key < previous:
             unsorted.append(key)
         previous = key
@@ -90,9 +92,7 @@ def scan_table(path: str | Path) -> TableScan:
 def read_table_lines(
     path: str | Path, *, marked: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield the ids and values of a table, one line in memory at a time, whatever the
-    order of the ids.
-    """
+    """Yield the ids and values of a table in its order, a line in memory at a time."""
     for number, key, value in _read_rows(path, marked):
         if not key:
             raise InputError(
@@ -107,8 +107,10 @@ def _read_rows(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield the number of each line, its id ("" if it has none), and its value."""
     for number, line in enumerate(read_text_lines(path, marked=marked), start=1):
+        # A line that begins with a blank splits into "", which is no id, and the rest.
         key, *rest = _BLANK.split(line, maxsplit=1)
-        yield number, key, rest[0].strip(_BLANKS) if rest else ""
+        value = rest[0].strip(_BLANKS) if rest else ""
+        yield number, key, value
 
 
 def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
@@ -119,12 +121,14 @@ def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
     """
     try:
         with open_unpacked(path) as file:
-            encoding, mark = _marked_encoding(file) if marked else ("utf-8", b"")
+            encoding, mark = _find_marked_encoding(file) if marked else ("utf-8", b"")
             if encoding == "utf-8":
                 file.read(len(mark))
-                yield from _decode(path, file)
+                yield from _decode_lines(path, file)
             else:
-                yield from _decode(path, io.BytesIO(_recode(path, file, encoding)))
+                # A line feed has several bytes there, so the whole is decoded first.
+                recoded = io.BytesIO(_recode(path, file, encoding))
+                yield from _decode_lines(path, recoded)
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file: check the path, or run the stage that writes it"
@@ -135,7 +139,7 @@ def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
         ) from None
 
 
-def _marked_encoding(file: BinaryIO) -> tuple[str, bytes]:
+def _find_marked_encoding(file: BinaryIO) -> tuple[str, bytes]:
     """Return the encoding that a byte-order mark names, and the mark."""
     begin = cast(io.BufferedReader, file).peek(4)
     # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -178,7 +182,7 @@ def read_text(path: str | Path) -> str:
     """
     try:
         with open_unpacked(path) as file:
-            encoding, mark = _marked_encoding(file)
+            encoding, mark = _find_marked_encoding(file)
             data = _read_limited(path, file)
     except FileNotFoundError:
         raise InputError(
@@ -188,23 +192,26 @@ def read_text(path: str | Path) -> str:
         raise InputError(
             f"{path}: is a folder, not a file: name the file itself"
         ) from None
+    # The decoders of UTF-16 and UTF-32 need the mark, and take it away themselves.
+    if encoding == "utf-8":
+        data = data.removeprefix(mark)
     try:
-        return data.removeprefix(mark if encoding == "utf-8" else b"").decode(encoding)
+        return data.decode(encoding)
     except UnicodeError:
         raise InputError(
             f"{path}: not {encoding.upper()} text: convert it with iconv"
         ) from None
 
 
-def _decode(path: str | Path, file: BinaryIO) -> Iterator[str]:
-    blank: (
-        list[str] | None
-    ) = []  # lines before the first that holds something; None: it was found
+def _decode_lines(path: str | Path, file: BinaryIO) -> Iterator[str]:
+    """Yield the lines of UTF-8; InputError names the first that is not, or is odd."""
+    # Lines before the first that holds something, so that a file of blank lines is
+    # refused as empty before it has given one; None: that line was found.
+    blank: list[str] | None = []
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a
     # text.
-    for number, data in enumerate(
-        iter(partial(file.readline, LONGEST_LINE), b""), start=1
-    ):
+    lines = iter(partial(file.readline, LONGEST_LINE), b"")
+    for number, data in enumerate(lines, start=1):
         if len(data) == LONGEST_LINE:
             raise InputError(
                 f"{path}: line {number} is longer than {LONGEST_LINE >> 20} MB: "

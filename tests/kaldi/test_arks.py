@@ -39,7 +39,7 @@ def library(request, monkeypatch):
     extra that few have.
     """
     module = pytest.importorskip(request.param)
-    monkeypatch.setattr("espnet_ext.kaldi.arks._library", lambda: module)
+    monkeypatch.setattr("espnet_ext.kaldi.arks._import_library", lambda: module)
     return module
 
 
