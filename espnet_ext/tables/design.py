@@ -1,5 +1,6 @@
-"""The model of ``conf/design.yaml``: claims, and how they are decided
-(``docs/statistics.md``).
+"""The model of ``conf/design.yaml``: claims, and how they are decided.
+
+``docs/statistics.md`` explains the tests.
 """
 
 from typing import Annotated, Any, Self
@@ -20,8 +21,9 @@ DESIGN = "design.yaml"
 
 
 class Change(StrictMapping):
-    """What becomes of the error rate from one row to another, such as with more
-    training data.
+    """What becomes of the error rate from one row to another.
+
+    The other may have more training data.
     """
 
     before: Text = Field(alias="from")
@@ -45,16 +47,16 @@ _AS_TUPLE = BeforeValidator(_as_tuple)  # one side may be written without bracke
 
 
 class Claim(StrictMapping):
-    """A statement: on each column ``better`` has a lower error rate (or change of it)
-    than ``worse``.
+    """A statement: on each column ``better`` has a lower error rate than ``worse``.
+
+    Of changes it is the change that is lower.
     """
 
     text: Text
     better: Side  # a row as "table/row", or a change from one row to another
     worse: Annotated[tuple[Side, ...], Field(min_length=1), _AS_TUPLE]
-    columns: Columns | None = (
-        None  # on which it is tested; None for all error rates of the first row's table
-    )
+    # on which it is tested; None for all error rates of the first row's table
+    columns: Columns | None = None
     earlier: int = Field(0, ge=0)  # designs of it whose results are no longer kept
 
     @model_validator(mode="after")
@@ -82,12 +84,11 @@ class Claim(StrictMapping):
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """All rows that it names, as "table/row": those of ``better``, then ``worse``;
-        of a change, ``from`` first.
-        """
-        return tuple(
-            row for side in (self.better, *self.worse) for row in list_side_rows(side)
-        )
+        """All rows that it names, as "table/row", those of ``better`` first."""
+        rows = list(list_side_rows(self.better))
+        for side in self.worse:
+            rows += list_side_rows(side)
+        return tuple(rows)
 
 
 def list_side_rows(side: "str | Change") -> tuple[str, ...]:
@@ -125,9 +126,8 @@ class Design(StrictMapping):
     # the degrees of freedom of the direction that has fewer: the rule of before
     # November 26, 2026, under which no difference is excluded
     fewest: Flag = False
-    detectable: Text | None = (
-        None  # what difference is found in 80 of 100 such experiments
-    )
+    # what difference is found in 80 of 100 such experiments
+    detectable: Text | None = None
     fixed: tuple[Text, ...] = ()  # what else was settled before, such as choices on dev
     not_testable: dict[Name, Text] = {}  # why not, by claim
     open: dict[Name, Text] = {}  # why there is no verdict, by claim
@@ -148,8 +148,10 @@ class Making(StrictMapping):
 
 
 class DesignFile(StrictMapping):
-    """All of ``design.yaml``: claims, what the paper's abstract and conclusion say or
-    a design asks beside, and designs; ``made`` is by folder of results.
+    """All of ``design.yaml``: claims and designs.
+
+    Claims are what the paper's abstract and conclusion say, or what a design asks
+    beside. ``made`` is by folder of results.
     """
 
     claims: dict[Name, Claim] = {}
@@ -170,12 +172,10 @@ class DesignFile(StrictMapping):
     def count_designs(self, name: str) -> int:
         """Count the designs that ask the question of a claim: about the same rows."""
         asked = self.claims[name]
-        same = {
-            other: claim
-            for other, claim in self.claims.items()
-            if (claim.better, claim.worse) == (asked.better, asked.worse)
-        }
-        kept = sum(
-            any(other in design.claims for other in same) for design in self.designs
-        )
-        return kept + max(claim.earlier for claim in same.values())
+        # whatever columns it was asked on: each is another chance to find it
+        same = {}
+        for other, claim in self.claims.items():
+            if (claim.better, claim.worse) == (asked.better, asked.worse):
+                same[other] = claim
+        kept = [each for each in self.designs if same.keys() & set(each.claims)]
+        return len(kept) + max(claim.earlier for claim in same.values())

@@ -1,6 +1,4 @@
-"""A figure of a paper as a picture: curves of error rates over a setting, or of their
-reductions.
-"""
+"""A figure of a paper as a picture: curves of error rates, or of their reductions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +24,10 @@ def write_picture(result: TableResult, folder: Path) -> Path:
 
 
 def draw(result: TableResult) -> Picture:
-    """Draw a result that has curves over a logarithmic axis, with bars for the standard
-    deviation over seeds.
+    """Draw curves over a logarithmic axis, with bars for the deviation over seeds.
 
     In the colour of a curve, a dotted line is the paper's largest reduction, a cross
-    its own rate.
+    the paper's own rate.
     """
     figure = result.table.figure
     curves = result.curves
@@ -40,34 +37,11 @@ def draw(result: TableResult) -> Picture:
         axes = picture.subplots()
         axes.set_xscale("log")
         for number, (name, points) in enumerate(curves.items()):
-            colour, marker = (
-                COLOURS[number % len(COLOURS)],
-                _MARKERS[number % len(_MARKERS)],
-            )
-            drawn = [
-                (point.x, point.cell.here if figure.y == RATE else point.reduction)
-                for point in points
-            ]
-            there = [
-                (x, value.value, value.spread or 0.0) for x, value in drawn if value
-            ]
-            if there:
-                xs, ys, spreads = zip(*there, strict=True)
-                style: dict[str, Any] = {
-                    "marker": marker,
-                    "markersize": 4,
-                    "linewidth": 1.2,
-                    "capsize": 2.5,
-                }
-                axes.errorbar(
-                    xs,
-                    ys,
-                    spreads,
-                    color=colour,
-                    label=_label_curve(figure, name, points),
-                    **style,
-                )
+            colour = COLOURS[number % len(COLOURS)]
+            marker = _MARKERS[number % len(_MARKERS)]
+            _draw_ours(axes, figure, name, points, colour, marker)
             _draw_paper(axes, figure, name, points, colour)
+        # ticks at the values of the paper, in place of powers of ten
         places = sorted({row.x for row in result.rows})
         axes.xaxis.set_major_locator(FixedLocator(places))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -76,11 +50,7 @@ def draw(result: TableResult) -> Picture:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlabel(figure.axis)
-        of = (
-            f"{result.metric.partition(' ')[0]} from that at {figure.start:g} "
-            f"{figure.unit} (%)"
-        )
-        axes.set_ylabel(result.metric if figure.y == RATE else f"Reduction of the {of}")
+        axes.set_ylabel(_label_axis(result, figure))
         picture.legend(loc="outside lower center", ncols=2, frameon=False)
         made_on = (
             f"{result.meta.corpus} corpus, scale {result.meta.scale}; bars: standard "
@@ -90,17 +60,53 @@ def draw(result: TableResult) -> Picture:
         return picture
 
 
+def _label_axis(result: TableResult, figure: Figure) -> str:
+    if figure.y == RATE:
+        return result.metric
+    # ``WER`` of ``WER (%)``
+    metric = result.metric.partition(" ")[0]
+    return f"Reduction of the {metric} from that at {figure.start:g} {figure.unit} (%)"
+
+
+def _draw_ours(
+    axes: Any,
+    figure: Figure,
+    curve: str,
+    points: Sequence[ResultRow],
+    colour: str,
+    marker: str,
+) -> None:
+    """Draw our numbers of a curve, those that have run."""
+    drawn = []
+    for point in points:
+        value = point.cell.here if figure.y == RATE else point.reduction
+        if value:
+            drawn.append((point.x, value.value, value.spread or 0.0))
+    if not drawn:
+        return
+    places, values, spreads = zip(*drawn, strict=True)
+    axes.errorbar(
+        places,
+        values,
+        spreads,
+        color=colour,
+        label=_label_curve(figure, curve, points),
+        marker=marker,
+        markersize=4,
+        linewidth=1.2,
+        capsize=2.5,
+    )
+
+
 def _label_curve(figure: Figure, curve: str, points: Sequence[ResultRow]) -> str:
-    """Return the curve's name; with reductions, also the rates at the baseline, here
-    and in the paper.
-    """
+    """Return the name of a curve, with the rates at the start of reductions."""
     start = next((point.cell for point in points if point.x == figure.start), None)
     if figure.y == RATE or start is None or start.here is None:
         return curve
-    paper = "" if start.paper is None else f", paper {start.paper:g} %"
-    return (
-        f"{curve} (at {figure.start:g} {figure.unit}: {start.here.value:.1f} %{paper})"
-    )
+    rates = f"{start.here.value:.1f} %"
+    if start.paper is not None:
+        rates += f", paper {start.paper:g} %"
+    return f"{curve} (at {figure.start:g} {figure.unit}: {rates})"
 
 
 def _draw_paper(

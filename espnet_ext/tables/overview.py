@@ -17,10 +17,10 @@ def list_result_folders(recipe: str | Path) -> list[Path]:
 
 
 def summarise_runs(recipe: str | Path) -> str:
-    """Write the error rates of all runs of a recipe: a line for each decoding of each
-    system, a column for each test set.
+    """Write the error rates of all runs of a recipe.
 
-    Raises InputError: nothing has run, or results cannot be read.
+    Each decoding of each system has a line, each test set a column. Raises InputError:
+    nothing has run, or results cannot be read.
     """
     folders = list_result_folders(recipe)
     if not folders:

@@ -1,6 +1,4 @@
-"""What a table needs: which rows, which systems to train, which decodings of them, and
-their merged configs.
-"""
+"""What a table needs: rows, systems to train, decodings of them, merged configs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +12,10 @@ from espnet_ext.work.settings import list_known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
 FULL = "full"  # the scale of the paper
-SETTINGS, SIZES, DECODE = "settings", "sizes", "decode"
+# sections of a scale
+SETTINGS = "settings"
+SIZES = "sizes"
+DECODE = "decode"
 
 
 def select(
@@ -22,11 +23,10 @@ def select(
     table_ids: Sequence[str] | None,
     row_names: Sequence[str] | None = None,
 ) -> list[Table]:
-    """Return the tables asked for (None: all), in the order of the file, with the rows
-    asked for (None: all).
+    """Return the tables asked for, in the order of the file, with the rows asked for.
 
-    With several tables, a row must be in at least one of them. A table without a
-    selected row is not returned.
+    None: all. With several tables, a row must be in at least one of them. A table
+    without a selected row is not returned.
     """
     for table_id in table_ids or []:
         if table_id not in tables.tables:
@@ -40,7 +40,8 @@ def select(
     ]
     if row_names is None:
         return chosen
-    there = list(dict.fromkeys(row.name for table in chosen for row in table.rows))
+    every_row = [row for table in chosen for row in table.rows]
+    there = list(dict.fromkeys(row.name for row in every_row))
     for name in row_names:
         if name not in there:
             in_tables = " ".join(table.id for table in chosen)
@@ -48,47 +49,51 @@ def select(
                 f"{tables.path}: no row {name!r} in table {in_tables}; "
                 f"{list_known(there)}"
             )
-    cut = [
-        replace(each, rows=tuple(row for row in each.rows if row.name in row_names))
-        for each in chosen
-    ]
-    return [table for table in cut if table.rows]
+    cut = []
+    for table in chosen:
+        rows = tuple(row for row in table.rows if row.name in row_names)
+        if rows:
+            cut.append(replace(table, rows=rows))
+    return cut
 
 
 def list_needed_systems(tables: Tables, selected: Sequence[Table]) -> list[System]:
-    """Return the systems that rows need, in their order, but not those that are only
-    measured.
+    """Return the systems that rows need, in the order of the rows, each once.
+
+    Those that are only measured are not trained.
     """
-    names = dict.fromkeys(
-        row.system for table in selected if table.rates for row in table.rows
-    )
-    return [
-        tables.systems[name] for name in names if tables.systems[name].kind != MEASURE
-    ]
+    systems: dict[str, System] = {}
+    for table in selected:
+        # a table of quantities alone has no error rate to train for
+        if table.rates:
+            for row in table.rows:
+                systems[row.system] = tables.systems[row.system]
+    return [system for system in systems.values() if system.kind != MEASURE]
 
 
 def list_needed_sets(
     tables: Tables, selected: Sequence[Table]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return the test sets that the selected rows need of each (system, decoding), in
-    the order of the file.
+    """Return the test sets that rows need of each (system, decoding).
+
+    They are in the order of the file.
     """
     needed: dict[tuple[str, str], set[str]] = {}
-    for table in (each for each in selected if each.rates):
+    for table in selected:
+        if not table.rates:
+            continue
         for row in table.rows:
-            names = {
-                name for column in row.paper for name in tables.columns[column].sets
-            }
-            needed.setdefault((row.system, row.decoding), set()).update(names)
-    return {
-        key: [name for name in tables.file.test_sets if name in names]
-        for key, names in needed.items()
-    }
+            names = needed.setdefault((row.system, row.decoding), set())
+            for column in row.paper:
+                names.update(tables.columns[column].sets)
+    in_order = {}
+    for key, names in needed.items():
+        in_order[key] = [name for name in tables.file.test_sets if name in names]
+    return in_order
 
 
 def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
-    """Read the sections of a scale: those of ``conf/full.yaml``, with those of
-    ``conf/<scale>.yaml`` merged into them.
+    """Read the sections of a scale, merged over those of ``conf/full.yaml``.
 
     A file with ``over: SCALE`` is merged into that scale instead. A section is an
     ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or
@@ -97,12 +102,8 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     conf = Path(recipe_dir) / "conf"
     path = conf / f"{scale}.yaml"
     if not path.is_file():
-        there = sorted(
-            file.stem
-            for file in conf.glob("*.yaml")
-            if file.stem not in ("tables", "design")
-        )
-        raise InputError(f"{conf}: no scale {scale!r}; {list_known(there)}")
+        there = {file.stem for file in conf.glob("*.yaml")} - {"tables", "design"}
+        raise InputError(f"{conf}: no scale {scale!r}; {list_known(sorted(there))}")
     sections = read_yaml(path)
     below = sections.pop(OVER, FULL)
     for name, section in sections.items():
@@ -114,32 +115,29 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     if scale == FULL:
         return sections
     full = load_scale(recipe_dir, below)
-    checks = [(sections, full, str(path), "section")]
+    _refuse_new_names(sections, full, str(path), "section")
     for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
-        checks.append(
-            (
-                sections.get(section, {}),
-                full.get(section, {}),
-                f"{path}: {section}",
-                what,
-            )
-        )
-    for names, ours, place, what in checks:
-        for name in names:
-            if name not in ours:
-                raise InputError(
-                    f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of "
-                    f"that name; {list_known(ours)}"
-                )
+        own = sections.get(section, {})
+        _refuse_new_names(own, full.get(section, {}), f"{path}: {section}", what)
     return deep_merge(full, sections)
+
+
+def _refuse_new_names(
+    names: Mapping[str, Any], full: Mapping[str, Any], place: str, what: str
+) -> None:
+    """Refuse a name that full scale lacks: a slip, after which nothing would change."""
+    for name in names:
+        if name not in full:
+            raise InputError(
+                f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of "
+                f"that name; {list_known(full)}"
+            )
 
 
 def merge_system_config(
     sections: Mapping[str, Mapping[str, Any]], system: System
 ) -> dict[str, Any]:
-    """Return a system's training config: its section, with its size and then its
-    overrides merged into that.
-    """
+    """Return a system's training config: its section, size and overrides, merged."""
     if system.config is None:
         raise InputError(
             f"system {system.name!r} has no config: it is of kind {system.kind}"
@@ -159,17 +157,13 @@ def merge_system_config(
 def merge_decode_config(
     sections: Mapping[str, Mapping[str, Any]], tables: Tables, decoding: str
 ) -> dict[str, Any]:
-    """Return a decoding's config: the section ``decode`` with the decoding's overrides
-    merged into it.
-    """
+    """Return a decoding's config: the section ``decode`` and its overrides, merged."""
     if decoding not in tables.decodings:
         raise InputError(
             f"{tables.path}: no decoding {decoding!r}; {list_known(tables.decodings)}"
         )
-    return deep_merge(
-        get_section(sections, DECODE, f"decoding {decoding!r}"),
-        tables.decodings[decoding],
-    )
+    section = get_section(sections, DECODE, f"decoding {decoding!r}")
+    return deep_merge(section, tables.decodings[decoding])
 
 
 def get_section(

@@ -17,7 +17,9 @@ from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_u
 from espnet_ext.work.settings import read_settings
 
 REPORT = "training.json"  # of the training of a rescorer
-STILL_FALLING = 0.01  # of the loss
+# Relative fall of the loss that more steps would continue; a schedule that ends at a
+# learning rate of zero leaves a smaller one to chance.
+STILL_FALLING = 0.01
 AGAIN = "delete it and run its step again"
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 _LOSS = re.compile(r"epoch results: .*\[valid\] .*?\bloss=([-+.0-9a-z]+)")
@@ -44,9 +46,7 @@ class _Report(BaseModel):
 
 
 class _Quantity(BaseModel):
-    """A quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit":
-    "ms"}``.
-    """
+    """A quantity of a system, such as ``{"value": 49.0, "unit": "ms"}``."""
 
     value: float
     unit: str
@@ -67,13 +67,15 @@ def gather_scores(
     references or speakers.
     """
     expdir = Path(expdir)
+    of_systems, of_decodings = tags
     rates: dict[Key, dict[int, Score]] = {}
     quantities: dict[str, dict[str, float]] = {}
     units = {}
     first: _Scored | None = None
     for system, decoding, column in _list_needed_cells(tables, names):
+        folder = expdir / f"{system}{of_systems}"
         if not column.sets:
-            value = _read_quantity(expdir / f"{system}{tags[0]}", column)
+            value = _read_quantity(folder, column)
             if value is not None:
                 quantities.setdefault(system, {})[column.heading] = value
         for test_set in column.sets:
@@ -81,7 +83,8 @@ def gather_scores(
             # several tables, or an average, may need the same scores
             if key in rates:
                 continue
-            for seed, scored in _read_seeds(expdir, key, tags).items():
+            place = Path(f"decode_{decoding}{of_decodings}") / test_set
+            for seed, scored in _read_seeds(folder, place, column.measure).items():
                 first = first or scored
                 _check_comparable(scored, first)
                 rates.setdefault(key, {})[seed] = scored.score
@@ -90,7 +93,7 @@ def gather_scores(
     lowest = {}
     unfinished = {}
     for system in dict.fromkeys(key.system for key in rates):
-        folder = expdir / f"{system}{tags[0]}"
+        folder = expdir / f"{system}{of_systems}"
         by_seed = _read_dev_losses(folder)
         if by_seed:
             lowest[system] = {
@@ -118,6 +121,8 @@ def _read_quantity(folder: Path, column: Column) -> float | None:
 
 
 def _check_comparable(scored: "_Scored", first: "_Scored") -> None:
+    # rates of words and of characters, or of texts with and without punctuation, would
+    # stand in one table
     if (scored.token, scored.normaliser) != (first.token, first.normaliser):
         raise InputError(
             f"{scored.score.source}: another unit or text normalisation than in "
@@ -152,8 +157,9 @@ def _find_lowest(losses: Sequence[float]) -> float:
 def _find_unfinished(
     folder: Path, losses: Mapping[int, Sequence[float]]
 ) -> tuple[int, ...]:
-    """Return the seeds whose training was best at its last step, by the loss of an
-    ESPnet training or by the report of a rescorer's.
+    """Return the seeds whose training was best at its last step.
+
+    ``losses`` are those of ESPnet's trainings; a rescorer's has a report.
     """
     seeds = {seed for seed, course in losses.items() if _is_falling(course)}
     for path in folder.glob(f"seed*/{REPORT}"):
@@ -167,9 +173,7 @@ def _find_unfinished(
 
 
 def _is_falling(losses: Sequence[float]) -> bool:
-    """Tell whether the last loss is the lowest, by more than a schedule that ends at a
-    rate of zero leaves to chance.
-    """
+    """Tell whether the last loss is the lowest, by more than chance."""
     *earlier, last = losses
     return bool(earlier) and last < (1 - STILL_FALLING) * _find_lowest(earlier)
 
@@ -177,14 +181,16 @@ def _is_falling(losses: Sequence[float]) -> bool:
 def _list_needed_cells(
     tables: Tables, names: Iterable[str]
 ) -> Iterator[tuple[str, str, Column]]:
-    """Yield system, decoding and column of each cell of some tables, of their
-    baselines, and of their claims.
+    """Yield system, decoding and column of each cell that tables need.
+
+    These are their own cells, and those of baselines and claims in other tables.
     """
     for name in names:
         table = tables.tables[name]
-        cells = [
-            (row, tables.columns[column]) for row in table.rows for column in row.paper
-        ]
+        cells = []
+        for row in table.rows:
+            # in a figure, a row has the column of its curve alone
+            cells += [(row, tables.columns[column]) for column in row.paper]
         if table.baseline:
             baseline = tables.rows[table.baseline]
             cells += [(baseline, column) for column in table.columns]
@@ -206,23 +212,27 @@ class _Scored:
     unit: Unit
 
 
-def _read_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Scored]:
-    """Read the scores of a system on a test set, by the seed of its training."""
+def _read_seeds(folder: Path, place: Path, measure: str | None) -> dict[int, _Scored]:
+    """Read the scores of a system, by the seed of its training.
+
+    ``place`` is the decoding of a test set, below the folder of a seed.
+    """
     found = {}
-    for folder in (expdir / f"{key.system}{tags[0]}").glob("seed*"):
-        path = folder / f"decode_{key.decoding}{tags[1]}" / key.test_set / "score.json"
-        seed = _read_seed(folder)
+    for training in folder.glob("seed*"):
+        path = training / place / "score.json"
+        seed = _read_seed(training)
         if seed is None or not path.is_file():
             continue
-        scored = _read_scored(path, key.measure)
+        scored = _read_scored(path, measure)
         if scored is not None:
             found[seed] = scored
     return dict(sorted(found.items()))
 
 
 def _read_scored(path: Path, measure: str | None) -> _Scored | None:
-    """Read a score, or one of its measures; None if it lacks that, or the reference has
-    no token of it.
+    """Read a score, or one of its measures.
+
+    None if it lacks that measure, or if the reference has no token of it.
     """
     summary = read_settings(_Summary, path, AGAIN)
     folder = path.parent
@@ -230,7 +240,10 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
     if measure not in (None, WHOLE):
         counts = (summary.measures or {}).get(str(measure))
         folder = path.parent / PARTS / str(measure)
-    if counts is None or (measure and not (summary.measures and counts.words)):
+    if counts is None:
+        return None
+    # the whole rate is a measure only where there are others beside it
+    if measure and not (summary.measures and counts.words):
         return None
     utterances = folder / "per_utterance.tsv"
     unit, sums = _sum_units(utterances)
@@ -247,14 +260,16 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
 
 
 def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:
-    """Sum errors and words of a ``per_utterance.tsv`` by unit: by session or speaker,
-    or of each utterance alone.
+    """Sum errors and words of a ``per_utterance.tsv`` by unit.
+
+    A unit is a session or a speaker, otherwise an utterance.
     """
     sums: dict[str, tuple[int, int]] = {}
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             lines = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             for line in lines:
+                # several speakers of a session make errors together, so it comes first
                 unit = line.get("session", line.get("speaker", line["id"]))
                 errors, words = sums.get(unit, (0, 0))
                 errors += sum(int(line[kind]) for kind in ("sub", "del", "ins"))

@@ -1,6 +1,4 @@
-"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables and
-figures.
-"""
+"""The model of ``conf/tables.yaml``: systems, decodings, tables and figures."""
 
 import re
 from collections.abc import Mapping
@@ -28,11 +26,17 @@ from espnet_ext.work.settings import (
 from espnet_ext.work.yaml_files import deep_merge
 
 AVERAGE = "average"  # of the test sets: a column
-DEFAULT_DECODING, DEFAULT_SEEDS = "default", "default"
+DEFAULT_DECODING = "default"
+DEFAULT_SEEDS = "default"
 FIGURE = "figure"  # begins the names of figures among tables
 OVER = "over"  # in the file of a scale: the scale that it is merged into
-REDUCTION, RATE = "reduction", "rate"
-TRAIN, MERGE, MEASURE = "train", "merge", "measure"
+# what the y axis of a figure shows
+REDUCTION = "reduction"
+RATE = "rate"
+# kinds of systems: a model, transcripts without one, a measurement
+TRAIN = "train"
+MERGE = "merge"
+MEASURE = "measure"
 # Of a system; other settings of a sweep are overrides of its config.
 SWEPT_KEYS = ("data", "method", "size", "windows")
 # Systems, decodings, test sets and tables name files.
@@ -69,8 +73,9 @@ def _make_list(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Choice:
-    """A system or a decoding that a row names, and the values of its sweep: ``sem``, or
-    ``{sem: [-80, 0]}``.
+    """A system or a decoding that a row names, and the values of its sweep.
+
+    In the file it is ``sem``, or ``{sem: [-80, 0]}``.
     """
 
     name: str
@@ -83,28 +88,25 @@ class Choice:
 
 
 def _write_label(value: Any) -> str:
-    """Return how a value is written in a name: a number in its shortest form, with
-    ``m`` for minus.
-    """
-    return (
-        f"{value:g}".replace("-", "m") if isinstance(value, int | float) else str(value)
-    )
+    """Return how a value is written in a name: -80 as ``m80``, 0.50 as ``0.5``."""
+    if isinstance(value, int | float):
+        return f"{value:g}".replace("-", "m")
+    return str(value)
 
 
 def _read_choice(value: Any) -> Choice:
     if isinstance(value, str):
         return Choice(value)
-    if (
-        not isinstance(value, dict)
-        or len(value) != 1
-        or not isinstance(next(iter(value)), str)
-    ):
+    names = list(value) if isinstance(value, dict) else []
+    if len(names) != 1 or not isinstance(names[0], str):
         raise ValueError(
             f"must be a name, or {{name: value}} of one with a sweep, is {value!r}"
         )
-    ((name, values),) = value.items()
-    values = tuple(values) if isinstance(values, list) else (values,)
+    [name] = names
+    given = value[name]
+    values = tuple(given) if isinstance(given, list) else (given,)
     for each in values:
+        # to Python, true is the number 1
         if isinstance(each, bool) or not isinstance(each, int | float | str):
             raise ValueError(
                 f"a value of a sweep must be a number or a name, is {each!r}"
@@ -116,11 +118,9 @@ def _read_sweep(value: Any) -> Any:
     """Read settings without labels: one name, or a list of them."""
     if isinstance(value, str):
         return {value: None}
-    return (
-        dict.fromkeys(value)
-        if isinstance(value, list) and all(isinstance(each, str) for each in value)
-        else value
-    )
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return dict.fromkeys(value)
+    return value  # a mapping; pydantic refuses anything else
 
 
 Name = Annotated[str, BeforeValidator(_check_name)]
@@ -172,14 +172,12 @@ class System(StrictMapping):
     # the section of ``conf/<scale>.yaml`` with its training config
     config: Name | None = None
     overrides: dict[str, Any] = {}  # merged last
-    data: Annotated[
-        Names, BeforeValidator(_make_list)
-    ] = ()  # parts that it is trained on, or that are measured
+    # parts that it is trained on, or that are measured
+    data: Annotated[Names, BeforeValidator(_make_list)] = ()
     method: Name | None = None
     size: Name | None = None  # in the section ``sizes``, merged into that
-    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = (
-        None  # how recordings are cut
-    )
+    # how recordings are cut
+    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = None
     sweep: Sweep = {}  # settings that rows choose: keys of the config, or of SWEPT_KEYS
 
     @model_validator(mode="after")
@@ -196,17 +194,19 @@ class System(StrictMapping):
             )
         return self
 
-    def at(self, choice: Choice) -> "System":
-        """Make the system at the values of its sweep; raises ValueError for values that
-        do not fit.
+    def choose(self, choice: Choice) -> "System":
+        """Make the system at the values of its sweep.
+
+        Raises ValueError for values that do not fit.
         """
         settings = _read_settings("system", choice, self.sweep)
-        own = {key: settings.pop(key) for key in SWEPT_KEYS if key in settings}
         content = self.model_dump(exclude={"sweep"}, exclude_unset=True)
-        content |= own | {
-            "overrides": _merge_settings(self.overrides, settings),
-            "name": choice.id,
-        }
+        for key in SWEPT_KEYS:
+            if key in settings:
+                content[key] = settings.pop(key)
+        content["overrides"] = _merge_settings(self.overrides, settings)
+        content["name"] = choice.id
+        # a new instance: a copy would not be checked, as a label's parts must be
         try:
             return System.model_validate(content)
         except ValidationError as error:
@@ -214,22 +214,18 @@ class System(StrictMapping):
 
 
 class Decoding(StrictMapping):
-    """A decoding: what it changes in the section ``decode``, with a sweep as that of a
-    system.
-    """
+    """A decoding: what it changes in the section ``decode``, maybe with a sweep."""
 
     overrides: dict[str, Any] = {}
     sweep: Sweep = {}
 
-    def at(self, choice: Choice) -> "Decoding":
-        """Make the decoding at the values of its sweep; raises ValueError for values
-        that do not fit.
+    def choose(self, choice: Choice) -> "Decoding":
+        """Make the decoding at the values of its sweep.
+
+        Raises ValueError for values that do not fit.
         """
-        return Decoding(
-            overrides=_merge_settings(
-                self.overrides, _read_settings("decoding", choice, self.sweep)
-            )
-        )
+        settings = _read_settings("decoding", choice, self.sweep)
+        return Decoding(overrides=_merge_settings(self.overrides, settings))
 
 
 def _read_settings(
@@ -262,6 +258,7 @@ def _merge_settings(
     """
     merged = dict(overrides)
     for setting, value in settings.items():
+        # from the innermost key: ``a.b: 1`` is ``{b: 1}``, then ``{a: {b: 1}}``
         for key in reversed(setting.split(".")):
             value = {key: value}
         merged = deep_merge(merged, value)
@@ -269,8 +266,10 @@ def _merge_settings(
 
 
 class RowEntry(StrictMapping):
-    """A row: a system, a decoding of it, and the paper's numbers, one for each column
-    (null: the paper has none). A row of one's own has no ``paper`` at all.
+    """A row: a system, a decoding of it, and the paper's numbers.
+
+    These are one for each column (null: the paper has none). A row of one's own has no
+    ``paper`` at all.
     """
 
     name: RowName
@@ -280,8 +279,10 @@ class RowEntry(StrictMapping):
 
 
 class TableEntry(StrictMapping):
-    """A table; ``reduction`` names the columns in which reductions from the row
-    ``baseline`` are shown, ``scales`` those at which it is made (None: all).
+    """A table.
+
+    ``reduction`` names the columns in which reductions from the row ``baseline`` are
+    shown, ``scales`` those at which it is made (None: all).
     """
 
     id: Name
@@ -310,9 +311,7 @@ class TableEntry(StrictMapping):
 
 
 class Axis(StrictMapping):
-    """The axis of x of all figures: what it shows, its unit, and its values at each
-    scale.
-    """
+    """The axis of x of all figures: what it shows, its unit, its values by scale."""
 
     label: Text
     unit: Text
@@ -345,9 +344,7 @@ class Curve(StrictMapping):
 
 
 class FigureEntry(StrictMapping):
-    """A figure: error rates over the axis, or their reductions from the rate at
-    ``baseline``.
-    """
+    """A figure: error rates, or their reductions from the rate at ``baseline``."""
 
     id: Name
     caption: Text
@@ -357,23 +354,26 @@ class FigureEntry(StrictMapping):
 
 
 def _fill_in_names(key: str, table: bool = False) -> BeforeValidator:
-    """Give each item of a mapping its own name; the baseline of a table is made
-    "table/row".
+    """Give each item of a mapping its own name, under a key.
+
+    The baseline of a ``table``, a row of it by default, is made "table/row".
     """
 
     def name_item(name: str, item: Any) -> Any:
+        # what is no mapping is for pydantic to refuse, with its place
         if not isinstance(item, dict):
             return item
+        named = {**item, key: name}
         baseline = item.get("baseline")
-        own = table and isinstance(baseline, str) and "/" not in baseline
-        return {**item, key: name} | ({"baseline": f"{name}/{baseline}"} if own else {})
+        # that of a figure is a number, a value of the axis
+        if table and isinstance(baseline, str) and "/" not in baseline:
+            named["baseline"] = f"{name}/{baseline}"
+        return named
 
     def name_items(items: Any) -> Any:
-        return (
-            {name: name_item(name, item) for name, item in items.items()}
-            if isinstance(items, dict)
-            else items
-        )
+        if not isinstance(items, dict):
+            return items
+        return {name: name_item(name, item) for name, item in items.items()}
 
     return BeforeValidator(name_items)
 

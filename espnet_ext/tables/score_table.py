@@ -1,5 +1,4 @@
-"""Scores of a run, as its tables need them: ``scores.csv.gz``, and ``meta.json``, with
-how they were made.
+"""Scores of a run, as its tables need them: ``scores.csv.gz`` and ``meta.json``.
 
 The first has a line for each unit (speaker or recording) of each test set, the second
 quantities such as latency.
@@ -55,8 +54,9 @@ _LINES = TypeAdapter(list[_Line])
 
 
 class Key(NamedTuple):
-    """Whose score it is: a system's decoding of a test set, under a measure (None:
-    there is only one).
+    """Whose score it is: a system's decoding of a test set, under a measure.
+
+    The measure is None if there is only one.
     """
 
     system: str
@@ -67,8 +67,9 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """The errors of one training's decoding, by unit; ``source`` is where they are
-    from.
+    """The errors of one training's decoding, by unit.
+
+    ``source`` is where they are from, for messages.
     """
 
     source: str
@@ -97,24 +98,21 @@ class Scores:
     # seeds of trainings that were best at their last step, by system
     unfinished: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def of(
+    def select(
         self, system: str, decoding: str, test_set: str, measure: str | None
     ) -> Mapping[int, Score]:
-        """Return the scores of a system's decoding of a test set, by seed; empty if
-        nothing has run.
-        """
+        """Return the scores of a decoding by seed; empty if nothing has run."""
         return self.rates.get(Key(system, decoding, test_set, measure), {})
 
 
 def make_count_arrays(
     scores: Sequence[Score],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the errors (scores, units) of one test set, and the words of each unit
-    (units,).
-    """
-    return np.array([score.errors for score in scores], dtype=np.int64), np.array(
-        scores[0].words, dtype=np.int64
-    )
+    """Return errors of a test set (scores, units), and words of its units (units,)."""
+    errors = np.array([score.errors for score in scores], dtype=np.int64)
+    # the same for all scores: ``check_same_units`` has refused others
+    words = np.array(scores[0].words, dtype=np.int64)
+    return errors, words
 
 
 class Git(StrictMapping):
@@ -177,16 +175,16 @@ class Meta(StrictMapping):
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
     dev_losses: dict[StrictStr, dict[NonNegativeInt, float]] = {}
     unfinished: dict[StrictStr, tuple[NonNegativeInt, ...]] = {}
-    lm_perplexity: Weight | None = (
-        None  # of a token under the language model, if a table uses one
-    )
+    # of a token under the language model, if a table uses one
+    lm_perplexity: Weight | None = None
     own_rows: tuple[OwnRow, ...] = ()  # below those of ``tables.yaml``
     runs: tuple[RunRecord, ...]  # the latest first
 
 
 def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:
-    """Refuse scores of a test set whose units or reference lengths differ; the message
-    names a unit.
+    """Refuse scores of a test set whose units or reference lengths differ.
+
+    Claims are tested on errors unit by unit, so these must be the same in all systems.
     """
     first: dict[tuple[str, str | None], Score] = {}
     for key, by_seed in rates.items():
@@ -194,17 +192,14 @@ def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:
             same = first.setdefault((key.test_set, key.measure), score)
             if (score.units, score.words) == (same.units, same.words):
                 continue
-            ours, theirs = (
-                dict(zip(each.units, each.words, strict=True)) for each in (score, same)
-            )
+            ours = dict(zip(score.units, score.words, strict=True))
+            theirs = dict(zip(same.units, same.words, strict=True))
             differing = [
                 unit for unit in (*ours, *theirs) if ours.get(unit) != theirs.get(unit)
             ]
-            what = (
-                f"other words of {differing[0]}"
-                if differing
-                else "another order of utterances"
-            )
+            what = "another order of utterances"
+            if differing:
+                what = f"other words of {differing[0]}"
             why = (
                 "other utterances, references or speakers; score both again on the "
                 "same test set"
@@ -222,11 +217,10 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
             for counts in zip(score.units, score.errors, score.words, strict=True):
                 writer.writerow((*key[:3], key.measure or "", seed, *counts))
     with atomic_write(Path(folder) / SCORES, "wb") as file:
+        # gzip would note the time, and git see a change
         file.write(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
-    write_json(
-        Path(folder) / META,
-        meta.model_dump(mode="json", exclude=_list_defaults(meta)),
-    )
+    content = meta.model_dump(mode="json", exclude=_list_defaults(meta))
+    write_json(Path(folder) / META, content)
 
 
 def _list_defaults(meta: Meta) -> set[str]:
@@ -241,24 +235,26 @@ def _list_defaults(meta: Meta) -> set[str]:
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
-    """Read what :func:`write_scores` has written; InputError for a file that is missing
-    or damaged.
+    """Read what :func:`write_scores` has written.
+
+    InputError: a file is missing or damaged.
     """
     folder = Path(folder)
     meta = read_meta(folder)
     path = folder / SCORES
     rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
-    for number, line in enumerate(_read_lines(path), start=2):
+    for number, line in enumerate(_read_lines(path), start=2):  # below the heading
         key = Key(line.system, line.decoding, line.set, line.measure or None)
         counts = rates.setdefault(key, {}).setdefault(line.seed, {})
         if line.unit in counts or line.set not in meta.units:
             text = "a unit given twice, or a test set that meta.json lacks"
             raise InputError(f"{path}: line {number}: {text}; {_ADVICE}")
         counts[line.unit] = line.errors, line.words
-    made = {
-        key: {seed: _make_score(folder, key, seed, own) for seed, own in found.items()}
-        for key, found in rates.items()
-    }
+    made: dict[Key, dict[int, Score]] = {}
+    for key, found in rates.items():
+        made[key] = {
+            seed: _make_score(folder, key, seed, own) for seed, own in found.items()
+        }
     check_same_units(made)
     scores = Scores(
         made,
@@ -273,9 +269,8 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
 
 def _read_lines(path: Path) -> list[_Line]:
     try:
-        first, *lines = csv.reader(
-            io.StringIO(gzip.decompress(path.read_bytes()).decode("utf-8"))
-        )
+        text = gzip.decompress(path.read_bytes()).decode("utf-8")
+        first, *lines = csv.reader(io.StringIO(text))
         if tuple(first) != _Line._fields:
             raise InputError(
                 f"{path}: line 1: not {','.join(_Line._fields)}; {_ADVICE}"

@@ -8,24 +8,23 @@ from espnet_ext.tables.schema import AVERAGE
 
 
 def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
-    """Return tables whose columns of error rates are of these test sets, and of their
-    average if there are several.
+    """Return tables whose columns of error rates are of these test sets.
 
-    The paper's numbers and the recipe's claims are of other test sets, and go.
+    If there are several, their average has a column. The paper's numbers and the
+    recipe's claims are of other test sets, and go.
     """
-    columns = {
-        name: column for name, column in tables.columns.items() if not column.sets
-    }
+    quantities = [column for column in tables.columns.values() if not column.sets]
+    columns = {column.name: column for column in quantities}
     measures = _list_measures(tables.columns.values())
-    sets = {name: (name,) for name in names} | {AVERAGE: tuple(names)}
+    sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+    sets[AVERAGE] = tuple(names)
     for measure in measures:
         for name, own in sets.items():
             full = _name_column(name, measure)
             columns[full] = Column(full, own, measure)
-    made = {
-        table.id: _replace_columns(table, columns, names)
-        for table in tables.tables.values()
-    }
+    made = {}
+    for table in tables.tables.values():
+        made[table.id] = _replace_columns(table, columns, names)
     return replace(
         tables,
         file=tables.file.model_copy(update={"test_sets": tuple(names)}),
@@ -51,21 +50,19 @@ def _replace_columns(
     if table.figure:
         return _replace_curves(table, table.figure, columns, names)
     shown = [*names, AVERAGE] if len(names) > 1 else list(names)
-    rates = [
-        columns[_name_column(name, measure)]
-        for name in shown
-        for measure in _list_measures(table.columns)
-    ]
-    quantities = [column for column in table.columns if not column.sets]
+    own = []
+    for name in shown:
+        for measure in _list_measures(table.columns):
+            own.append(columns[_name_column(name, measure)])
+    own += [column for column in table.columns if not column.sets]
     # reductions are of the average, or of the only test set
-    reductions = [
-        columns[_name_column(shown[-1], measure)]
-        for measure in _list_measures(table.reductions)
-    ]
+    reductions = []
+    for measure in _list_measures(table.reductions):
+        reductions.append(columns[_name_column(shown[-1], measure)])
     return replace(
         table,
-        columns=(*rates, *quantities),
-        rows=tuple(_remove_numbers(row, [*rates, *quantities]) for row in table.rows),
+        columns=tuple(own),
+        rows=tuple(_remove_numbers(row, own) for row in table.rows),
         reductions=tuple(reductions),
     )
 
@@ -73,8 +70,9 @@ def _replace_columns(
 def _replace_curves(
     table: Table, figure: Figure, columns: Mapping[str, Column], names: Sequence[str]
 ) -> Table:
-    """Return a figure with a curve on each test set; curves that differ in their test
-    sets alone are one.
+    """Return a figure with a curve on each test set.
+
+    Curves of the paper that differ in their test sets alone are one.
     """
     curves = _list_different_curves(table.rows)
     made = []
@@ -94,8 +92,9 @@ def _replace_curves(
 
 
 def _list_different_curves(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the rows of each curve; of those with the same systems and decodings at
-    the same x, which differ in their test sets alone, the first.
+    """Return the rows of each curve, without curves that differ in test sets alone.
+
+    These have the same systems and decodings at the same x; the first one stays.
     """
     curves: dict[str, list[Row]] = {}
     for row in rows:

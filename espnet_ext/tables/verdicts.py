@@ -136,7 +136,8 @@ def _run_test(
     rows = [*better, *worse]
     [test_set] = column.sets
     by_row = [
-        scores.of(row.system, row.decoding, test_set, column.measure) for row in rows
+        scores.select(row.system, row.decoding, test_set, column.measure)
+        for row in rows
     ]
     run = [seed for seed in design.seeds if all(seed in by_seed for by_seed in by_row)]
     seeds = [
