@@ -1,6 +1,4 @@
-"""Is a data dir fit for use? Checks that name the file and the utterance, and a repair
-that drops what is faulty.
-"""
+"""Check a data dir, naming file and utterance of each fault, and repair it."""
 
 import dataclasses
 import math
@@ -19,23 +17,28 @@ from espnet_ext.kaldi import data_dir
 from espnet_ext.kaldi.parts import keep_utterances
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
-_SHOWN = 3
+_SHOWN = 3  # ids in a message
 _NEEDED = ("wav.scp", "utt2spk")
 NOT_PRINTED = "characters that cannot be printed (such as NUL) in"
-_NOT_PRINTED = ("Cc", "Cn", "Cs")  # of Unicode's categories
+# Unicode's categories of control characters, of places without one, and of halves of
+# one, which validate_text.pl refuses unless it is told otherwise.
+_NOT_PRINTED = ("Cc", "Cn", "Cs")
 _OTHER_SPACE = re.compile(r"[^\S ]")
+# Kaldi's symbols for the ends of a sentence and for back-off, which validate_text.pl
+# refuses as words.
 _NO_WORD = re.compile(r"(?<!\w)(?:</?s>|#0)(?!\w)")
-# if they exist, they have a line for each utterance
+# If they exist, they have a line for each utterance.
 _COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
-# which reads no audio
+# Of faults that only the audio shows, which `data fix` does not read.
 _CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One kind of fault in one file, with the utterances (or recordings, speakers,
-    lines) that it affects.
+    """One kind of fault in one file, with the ids that it affects.
+
+    They are of utterances, recordings or speakers, or numbers of lines.
 
     >>> print(Problem("text", "no transcript for", tuple("abcde"), "add them"))
     text: no transcript for a, b, c ... and 2 more: add them
@@ -48,12 +51,11 @@ class Problem:
 
     def __str__(self) -> str:
         shown = ", ".join(self.ids[:_SHOWN])
-        more = (
-            f" ... and {len(self.ids) - _SHOWN:,} more"
-            if len(self.ids) > _SHOWN
-            else ""
-        )
-        return f"{self.file}: {f'{self.what} {shown}{more}'.rstrip()}: {self.advice}"
+        others = len(self.ids) - _SHOWN
+        if others > 0:
+            shown += f" ... and {others:,} more"
+        fault = f"{self.what} {shown}".rstrip()  # of a whole file, without ids
+        return f"{self.file}: {fault}: {self.advice}"
 
 
 def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableScan]]:
@@ -64,25 +66,26 @@ def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableSc
         for name in (*data_dir.FILES.values(), "spk2utt")
         if name in _NEEDED or (path / name).exists()
     ]
-    scans = {
-        name: dataclasses.replace(
-            scan_table(path / name), odd_lines=tuple(_find_odd_lines(path / name))
-        )
-        for name in names
+    scans = {}
+    for name in names:
+        scan = scan_table(path / name)  # first, since it says what cannot be read
+        odd = tuple(_find_odd_lines(path / name))
+        scans[name] = dataclasses.replace(scan, odd_lines=odd)
+    tables: dict[str, Any] = {
+        field: scans[name].table
+        for field, name in data_dir.FILES.items()
+        if name in scans
     }
-    return data_dir.DataDir(
-        **{
-            field: scans[name].table
-            for field, name in data_dir.FILES.items()
-            if name in scans
-        }
-    ), scans
+    return data_dir.DataDir(**tables), scans
 
 
 def _find_odd_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield what Kaldi's ``validate_data_dir.sh`` and ``validate_text.pl`` refuse in
-    lines, and the id of each.
+    """Yield what Kaldi's scripts refuse in lines, and the id of each.
+
+    They are ``validate_data_dir.sh`` and ``validate_text.pl``.
     """
+    # Bytes: our reader of tables takes away the ends of lines, and what it refuses
+    # would end the search.
     with open(path, "rb") as file:
         for data in file:
             line = data.decode("utf-8", errors="replace")
@@ -92,13 +95,15 @@ def _find_odd_lines(path: Path) -> Iterator[tuple[str, str]]:
             if path.name == "text" and not line.endswith("\n"):
                 yield "no line feed at the end of the line of", key
             if path.name == "text":
-                yield from ((what, key) for what in _find_odd_in_text(line))
+                for what in _find_odd_in_text(line):
+                    yield what, key
 
 
 def _find_text_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what, utterance) for transcripts that Kaldi refuses."""
     for key, value in (data.text or {}).items():
-        yield from (("text", what, key) for what in _find_odd_in_text(value))
+        for what in _find_odd_in_text(value):
+            yield "text", what, key
 
 
 def _find_odd_in_text(line: str) -> Iterator[str]:
@@ -121,20 +126,18 @@ def validate_data_dir(
     speaker_order: bool = True,
     non_print: bool = False,
 ) -> bool:
-    """Print what is wrong with a data dir on disk, and what is allowed but rarely
-    intended; True if nothing is wrong.
+    """Print what is wrong with a data dir on disk; True if nothing is.
 
-    ``audio`` also opens each audio file (:func:`check_audio`, with ``rate`` in Hz),
-    unless the tables are faulty. ``speaker_order`` warns where a speaker is not a
-    prefix of its utterances; ``non_print`` allows characters that cannot be printed.
+    What is allowed but rarely intended is printed as a warning. ``audio`` also opens
+    each audio file (:func:`check_audio`, with ``rate`` in Hz), unless the tables are
+    faulty. ``speaker_order`` warns where a speaker is not a prefix of its utterances;
+    ``non_print`` allows characters that cannot be printed.
     """
     data, scans = scan_data_dir(path)
     if non_print:
-        scans = {name: _with_all_characters(scan) for name, scan in scans.items()}
-    problems, warnings = (
-        validate_scan(data, scans, require_text=require_text, files=files),
-        warn(data),
-    )
+        scans = {name: _allow_all_characters(scan) for name, scan in scans.items()}
+    problems = validate_scan(data, scans, require_text=require_text, files=files)
+    warnings = warn(data)
     if audio and not problems:  # the tables first: opening 280,000 files takes long
         problems = check_audio(data, rate=rate, warnings=warnings)
     for warning in warnings:
@@ -157,45 +160,47 @@ def validate_scan(
     require_text: bool = True,
     files: bool = True,
 ) -> list[Problem]:
-    """Check what :func:`scan_data_dir` has read: the form of the files, and what
-    :func:`validate` checks.
+    """Check what :func:`scan_data_dir` has read.
 
-    ``files`` also checks that the audio files exist and are not empty, without opening
-    them.
+    That is the form of the files, and what :func:`validate` checks. ``files`` also
+    checks that the audio files exist and are not empty, without opening them.
     """
-    problems = [
-        problem for name, scan in scans.items() for problem in _form(name, scan)
-    ]
-    advice = "`espnet-ext data fix` writes it"
-    if "spk2utt" not in scans:
-        problems.append(Problem("spk2utt", "no such file", (), advice))
-    else:
-        found, expected = (
-            {key: sorted(value.split()) for key, value in table.items()}
-            for table in (scans["spk2utt"].table, data.spk2utt)
-        )
-        if wrong := tuple(
-            key
-            for key in sorted(found | expected)
-            if found.get(key, []) != expected.get(key)
-        ):
-            problems.append(
-                Problem("spk2utt", "does not match utt2spk for", wrong, advice)
-            )
+    problems: list[Problem] = []
+    for name, scan in scans.items():
+        problems += _check_form(name, scan)
+    problems += _check_spk2utt(data, scans.get("spk2utt"))
     problems += validate(data, require_text=require_text)
-    return problems + (check_files(data) if files else [])
+    if files:
+        problems += check_files(data)
+    return problems
 
 
-def _with_all_characters(scan: TableScan) -> TableScan:
+def _check_spk2utt(data: data_dir.DataDir, scan: TableScan | None) -> list[Problem]:
+    """Check that ``spk2utt`` says what ``utt2spk`` does."""
+    advice = "`espnet-ext data fix` writes it"
+    if scan is None:
+        return [Problem("spk2utt", "no such file", (), advice)]
+    # Sorted: the order of a speaker's utterances does not matter.
+    found = {key: sorted(value.split()) for key, value in scan.table.items()}
+    expected = {key: sorted(value.split()) for key, value in data.spk2utt.items()}
+    wrong = []
+    for speaker in sorted(found | expected):
+        if found.get(speaker, []) != expected.get(speaker):
+            wrong.append(speaker)
+    if not wrong:
+        return []
+    return [Problem("spk2utt", "does not match utt2spk for", tuple(wrong), advice)]
+
+
+def _allow_all_characters(scan: TableScan) -> TableScan:
     kept = tuple(each for each in scan.odd_lines if each[0] != NOT_PRINTED)
     return dataclasses.replace(scan, odd_lines=kept)
 
 
-def _form(name: str, scan: TableScan) -> Iterator[Problem]:
-    fix_it, sort_it = (
-        "fix the file, by hand or with `espnet-ext data fix`",
-        "sort it with `espnet-ext data fix`",
-    )
+def _check_form(name: str, scan: TableScan) -> Iterator[Problem]:
+    """Check ids, their order and the characters of a file."""
+    fix_it = "fix the file, by hand or with `espnet-ext data fix`"
+    sort_it = "sort it with `espnet-ext data fix`"
     for what, ids, advice in (
         ("no id in line", map(str, scan.lines_without_id), fix_it),
         ("more than one line for", scan.duplicates, fix_it),
@@ -221,15 +226,9 @@ def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Probl
             Problem("text", "no such file", (), "add it, or check with --no-text")
         )
     problems += _group_by_kind(find_utterance_faults(data), _FIX)
+    what = "missing, extra or not a positive number:"
     for file, ids in find_derived_faults(data).items():
-        problems.append(
-            Problem(
-                file,
-                "missing, extra or not a positive number:",
-                ids,
-                "delete the file or fix it",
-            )
-        )
+        problems.append(Problem(file, what, ids, "delete the file or fix it"))
     return problems
 
 
@@ -249,41 +248,41 @@ def find_utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, st
 
     Dropping these utterances is the fix.
     """
-    audio_file, audio = (
-        ("wav.scp", data.wav_scp)
-        if data.segments is None
-        else ("segments", data.segments)
-    )
+    audio_file = "wav.scp"
+    audio = data.wav_scp
+    if data.segments is not None:
+        audio_file = "segments"
+        audio = data.segments
     covering = {name: data.tables[name] for name in _COVERING if name in data.tables}
     for utterance in sorted(set(audio).union(*covering.values())):
         if utterance not in audio:
             yield audio_file, "no audio for", utterance
         for name, table in covering.items():
-            if utterance not in table:
-                yield (
-                    name,
-                    "no transcript for" if name == "text" else "no line for",
-                    utterance,
-                )
-            elif not table[utterance].strip():
-                yield (
-                    name,
-                    "empty transcript of" if name == "text" else "empty entry for",
-                    utterance,
-                )
-            elif name in ("utt2spk", "utt2lang") and len(table[utterance].split()) > 1:
-                yield name, "more than one word for", utterance
-        if utterance in audio and not audio[utterance]:
+            if fault := _find_line_fault(name, table.get(utterance)):
+                yield name, fault, utterance
+        if utterance not in audio:
+            continue
+        if not audio[utterance]:
             yield audio_file, "empty entry for", utterance
-        elif (
-            utterance in audio
-            and data.segments is not None
-            and (fault := _find_segment_fault(data, audio[utterance]))
+        elif data.segments is not None and (
+            fault := _find_segment_fault(data, audio[utterance])
         ):
             yield audio_file, fault, utterance
 
 
+def _find_line_fault(name: str, value: str | None) -> str:
+    """Say what is wrong with a line of a table, "" if nothing; None: no such line."""
+    if value is None:
+        return "no transcript for" if name == "text" else "no line for"
+    if not value.strip():
+        return "empty transcript of" if name == "text" else "empty entry for"
+    if name in ("utt2spk", "utt2lang") and len(value.split()) > 1:
+        return "more than one word for"
+    return ""
+
+
 def _find_segment_fault(data: data_dir.DataDir, value: str) -> str:
+    """Say what is wrong with a line of ``segments``; "" if nothing."""
     try:
         recording, start, end = data_dir.parse_segment(value)
     except ValueError:
@@ -294,45 +293,47 @@ def _find_segment_fault(data: data_dir.DataDir, value: str) -> str:
         return "the recording has no path in wav.scp, of"
     if start < 0 or (end <= start and end != -1):
         return "the end is not after the start, or the start is negative, of"
-    length = _positive((data.reco2dur or {}).get(recording, ""))
+    # Without reco2dur nobody knows the length: the audio is read by check_audio alone.
+    length = _parse_positive((data.reco2dur or {}).get(recording, ""))
     if length is not None and (start >= length or end > length + data_dir.OVERSHOOT):
         return "the segment goes beyond the end of its recording, of"
     return ""
 
 
-def _positive(value: str) -> float | None:
+def _parse_positive(value: str) -> float | None:
     try:
         number = data_dir.parse_number(value)
     except ValueError:
         return None
-    return number if 0 < number < math.inf else None
+    return number if number > 0 else None
 
 
 def find_derived_faults(data: data_dir.DataDir) -> dict[str, tuple[str, ...]]:
-    """Map files of durations or lengths to the ids that are missing there, extra, or
-    not a positive number.
+    """Map files of durations or lengths to the ids that are wrong there.
+
+    Such an id is missing, extra, or has no positive number.
     """
     faults = {}
     for name in data_dir.DERIVED:
-        if (table := data.tables.get(name)) is not None:
-            others = (
-                table.keys()
-                ^ (data.wav_scp if name == "reco2dur" else data.utt2spk).keys()
-            )
-            if (
-                wrong := {
-                    key for key, value in table.items() if _positive(value) is None
-                }
-                | others
-            ):
-                faults[name] = tuple(sorted(wrong))
+        table = data.tables.get(name)
+        if table is None:
+            continue
+        ids = data.wav_scp if name == "reco2dur" else data.utt2spk
+        wrong = set(table.keys() ^ ids.keys())
+        for key, value in table.items():
+            if _parse_positive(value) is None:
+                wrong.add(key)
+        if wrong:
+            faults[name] = tuple(sorted(wrong))
     return faults
 
 
 def warn(data: data_dir.DataDir) -> list[Problem]:
-    """List what is allowed but rarely intended: speakers that are not a prefix, unused
-    recordings, unchecked audio.
+    """List what is allowed but rarely intended.
+
+    Speakers that are not a prefix, unused recordings, unchecked audio.
     """
+    # Kaldi sorts utt2spk by utterance and spk2utt by speaker, and reads both at once.
     order = (
         "Kaldi's tools expect one order by utterance and by speaker; name utterances "
         "SPEAKER-..."
@@ -340,11 +341,9 @@ def warn(data: data_dir.DataDir) -> list[Problem]:
     unprefixed = {
         key for key, speaker in data.utt2spk.items() if not key.startswith(speaker)
     }
-    segments = (
-        data.wav_scp
-        if data.segments is None
-        else map(data_dir.parse_segment_recording, data.segments.values())
-    )
+    used = set(data.wav_scp)
+    if data.segments is not None:
+        used = set(map(data_dir.parse_segment_recording, data.segments.values()))
     unchecked = {
         key
         for key, value in data.wav_scp.items()
@@ -355,7 +354,7 @@ def warn(data: data_dir.DataDir) -> list[Problem]:
         (
             "wav.scp",
             "no segment uses",
-            data.wav_scp.keys() - set(segments),
+            data.wav_scp.keys() - used,
             "`espnet-ext data fix` drops them",
         ),
         (
@@ -376,64 +375,57 @@ def warn(data: data_dir.DataDir) -> list[Problem]:
 def find_late_segments(data: data_dir.DataDir) -> list[Problem]:
     """List the segments that end a little after their recording, by ``reco2dur``."""
     lengths = {
-        key: _positive(value) or math.inf
+        key: _parse_positive(value) or math.inf
         for key, value in (data.reco2dur or {}).items()
     }
-    sound = {
-        key: value
-        for key, value in (data.segments or {}).items()
-        if not _find_segment_fault(data, value)
-    }
-    ends = {key: data_dir.parse_segment(value) for key, value in sorted(sound.items())}
-    late = tuple(
-        key
-        for key, (name, _, end) in ends.items()
-        if end > lengths.get(name, math.inf) + data_dir.SLACK
-    )
+    late = []
+    for utterance, value in sorted((data.segments or {}).items()):
+        if _find_segment_fault(data, value):
+            continue  # an error, and not only late
+        recording, _, end = data_dir.parse_segment(value)
+        if end > lengths.get(recording, math.inf) + data_dir.SLACK:
+            late.append(utterance)
     what = (
         f"at most {data_dir.OVERSHOOT:g} s beyond the end of the recording, where "
         "they are cut:"
     )
-    return [Problem("segments", what, late, "Kaldi cuts them, too")] if late else []
+    if not late:
+        return []
+    return [Problem("segments", what, tuple(late), "Kaldi cuts them, too")]
 
 
 def check_files(data: data_dir.DataDir) -> list[Problem]:
-    """Check that the audio files are there, and not empty. :func:`check_audio` also
-    looks inside.
+    """Check that the audio files are there, and not empty.
+
+    :func:`check_audio` also looks inside.
     """
     faults = []
     for recording, value in sorted(data.wav_scp.items()):
+        if not value or data_dir.is_command(value):
+            continue
         path = data_dir.parse_audio_path(value)
-        if (
-            value
-            and not data_dir.is_command(value)
-            and not (os.path.exists(path) and os.path.getsize(path))
-        ):
-            what = (
-                "zero-length audio file of"
-                if os.path.exists(path)
-                else "no audio file of"
-            )
+        what = ""
+        if not os.path.exists(path):
+            what = "no audio file of"
+        elif not os.path.getsize(path):
+            what = "zero-length audio file of"
+        if what:
             faults.append(("wav.scp", what, f"{recording} ({value})"))
-    return sorted(
-        _group_by_kind(faults, "check the corpus folder and the paths"),
-        key=lambda problem: problem.what,
-    )
+    problems = _group_by_kind(faults, "check the corpus folder and the paths")
+    return sorted(problems, key=lambda problem: problem.what)
 
 
 def raise_problems(path: str | Path, problems: list[Problem]) -> None:
-    """Raise the first problem as an :class:`InputError` of one line that counts the
-    other kinds.
-    """
-    if problems:
-        others = len(problems) - 1
-        more = (
+    """Raise the first problem as an InputError of one line that counts the others."""
+    if not problems:
+        return
+    message = f"{path}/{problems[0]}"
+    if others := len(problems) - 1:
+        message += (
             f" (and {others} more kinds of fault: `espnet-ext data validate` "
             "lists them)"
-            if others
-            else ""
         )
-        raise InputError(f"{path}/{problems[0]}{more}")
+    raise InputError(message)
 
 
 def check_audio(
@@ -449,11 +441,10 @@ def check_audio(
     sampling rate other than ``rate`` in Hz (``None``: that of most files), a segment
     that goes beyond the end.
     """
+    # Only here: the quick checks need no audio library.
     from tqdm import tqdm
 
-    from espnet_ext.audio.files import (
-        inspect_audio,
-    )  # only here: the quick checks need no audio library
+    from espnet_ext.audio.files import inspect_audio
 
     shown = tqdm(
         sorted(data.wav_scp.items()), desc="check wav.scp", mininterval=5, delay=5
@@ -473,7 +464,10 @@ def check_audio(
     rates = {
         recording: found.rate for recording, found in inspected.items() if found.rate
     }
-    wanted = rate or Counter(rates.values()).most_common(1)[0][0] if rates else 0
+    wanted = 0
+    if rates:
+        usual, _ = Counter(rates.values()).most_common(1)[0]
+        wanted = rate or usual
     what = f"sampling rate {{}} Hz, not {wanted} Hz, of"
     others = [
         ("wav.scp", what.format(found), key)
@@ -509,15 +503,14 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
     have gaps or values that are not positive numbers. Audio files are not checked: a
     disk that is not mounted must not empty a data dir.
     """
-    first = {
-        utterance: (file, what, utterance)
-        for file, what, utterance in reversed(
-            [*find_utterance_faults(data), *_find_text_faults(data)]
-        )
-    }
-    dropped = _group_by_kind(
-        sorted(first.values(), key=lambda fault: fault[2]), "dropped"
-    )
+    # Of an utterance with several faults the first is told, so that each is counted
+    # once.
+    first: dict[str, tuple[str, str, str]] = {}
+    for fault in (*find_utterance_faults(data), *_find_text_faults(data)):
+        _, _, utterance = fault
+        first.setdefault(utterance, fault)
+    by_utterance = [first[utterance] for utterance in sorted(first)]
+    dropped = _group_by_kind(by_utterance, "dropped")
     keep = set(data.wav_scp if data.segments is None else data.segments) - first.keys()
     if not keep:
         reasons = "; ".join(
@@ -544,16 +537,15 @@ def fix_data_dir(path: str | Path) -> data_dir.DataDir:
     """
     path = Path(path)
     data, scans = scan_data_dir(path)
-    certain: dict[str, Any] = {
-        field: {
-            key: value
-            for key, value in scans[name].table.items()
-            if key not in scans[name].conflicts
-        }
-        for field, name in data_dir.FILES.items()
-        if name in scans
-    }
+    certain: dict[str, Any] = {}
+    for field, name in data_dir.FILES.items():
+        if name in scans:
+            table = dict(scans[name].table)
+            for key in scans[name].conflicts:
+                del table[key]
+            certain[field] = table
     fixed, dropped, files = fix(dataclasses.replace(data, **certain))
+    # Before anything is changed: a repair that is killed loses nothing.
     with data_dir.replace_folder(path / ".backup") as backup:
         for name in scans:
             shutil.copy2(path / name, backup / name)

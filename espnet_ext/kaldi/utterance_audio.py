@@ -1,5 +1,4 @@
-"""The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there
-is that file.
+"""Read the samples of a data dir's utterances: ``wav.scp``, cut by ``segments``.
 
 An audio file may be a recipe for one, ``.mix``: it names the files that are added up
 when it is read.
@@ -21,24 +20,20 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.work.files import write_json
 
 MIX = ".mix"
-_PEAK = 0.99
+_PEAK = 0.99  # of a mixture that would overload
 _SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
 
 
 class AudioSpan(NamedTuple):
-    """Where an utterance's samples are: an audio file, start and end in seconds.
-
-    An end of -1 is the file's end.
-    """
+    """Where an utterance's samples are: an audio file, start and end in seconds."""
 
     path: str
     start: float = 0.0
-    end: float = -1.0
+    end: float = -1.0  # the file's end, as in Kaldi's segments
 
 
 def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
-    """Find the audio of every utterance of a data dir, without opening it:
-    ``{utterance: span}``, sorted by id.
+    """Find the audio of every utterance of a data dir, sorted by id; nothing is opened.
 
     InputError also for commands, which are not run, and for segments that are malformed
     or of no recording.
@@ -57,10 +52,12 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     if not segments.exists():
         return {key: AudioSpan(recordings[key]) for key in sorted(recordings)}
     table = read_table(segments)
-    return {key: _cut(key, table[key], recordings, segments) for key in sorted(table)}
+    return {
+        key: _parse_span(key, table[key], recordings, segments) for key in sorted(table)
+    }
 
 
-def _cut(
+def _parse_span(
     utterance: str, value: str, recordings: Mapping[str, str], segments: Path
 ) -> AudioSpan:
     try:
@@ -106,26 +103,24 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
                 raise InputError(
                     f"{where}: {file.channels} channels: extract one of them"
                 )
+            # Kaldi, too, cuts a segment at the recording's end.
             start = min(round(span.start * rate), file.frames)
-            end = (
-                file.frames
-                if span.end == -1
-                else min(round(span.end * rate), file.frames)
-            )
+            end = file.frames
+            if span.end != -1:
+                end = min(round(span.end * rate), file.frames)
             file.seek(start)
             samples = file.read(end - start, dtype="float32")
     except (soundfile.SoundFileError, OSError):
-        there, readable = Path(span.path).exists(), os.access(span.path, os.R_OK)
-        what = (
-            "corrupt audio"
-            if readable
-            else "no permission to read"
-            if there
-            else "no such audio file"
-        )
+        # libsndfile says the same of all three.
+        what = "corrupt audio"
+        if not Path(span.path).exists():
+            what = "no such audio file"
+        elif not os.access(span.path, os.R_OK):
+            what = "no permission to read"
         raise InputError(
             f"{where}: {what}: check the path in wav.scp, or replace the file"
         ) from None
+    # A decoder gives fewer samples than the header promises, and no error.
     if len(samples) < end - start:
         raise InputError(
             f"{where}: the audio breaks off before its end: replace the file"
@@ -139,14 +134,12 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MixedPart:
-    """An audio file in a mixture: its utterance, for messages, and where it starts and
-    how long it is, in seconds.
-    """
+    """An audio file in a mixture, and where it starts."""
 
-    utterance: str
+    utterance: str  # for messages
     path: str
-    start: float
-    seconds: float
+    start: float  # in seconds
+    seconds: float  # its length, by the corpus
 
 
 def is_mix(path: str | Path) -> bool:
@@ -157,22 +150,20 @@ def is_mix(path: str | Path) -> bool:
 def write_mix(
     path: str | Path, seconds: float, parts: Sequence[MixedPart], rate: int
 ) -> None:
-    """Write a recipe for audio that :func:`read_samples` reads: some hundred bytes of
-    JSON.
-    """
-    write_json(
-        Path(path),
-        {"rate": rate, "seconds": seconds, "parts": [asdict(part) for part in parts]},
-    )
+    """Write a recipe for audio that :func:`read_samples` reads: some bytes of JSON."""
+    named = [asdict(part) for part in parts]
+    write_json(Path(path), {"rate": rate, "seconds": seconds, "parts": named})
 
 
 def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
-    """Return the samples of :func:`write_mix`'s recipe, bit by bit those of a file of
-    16 bits, and their rate in Hz.
+    """Return the samples of :func:`write_mix`'s recipe, and their rate in Hz.
+
+    They are, bit by bit, those of a file of 16 bits.
     """
     try:
         recipe = json.loads(Path(path).read_text(encoding="utf-8"))
-        found, seconds = int(recipe["rate"]), float(recipe["seconds"])
+        found = int(recipe["rate"])
+        seconds = float(recipe["seconds"])
         parts = [MixedPart(**part) for part in recipe["parts"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -184,9 +175,11 @@ def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int
             "mixtures again"
         )
     mixed = add_up_parts(Path(path).stem, seconds, parts, found)
-    return np.clip(np.rint(mixed * np.float32(32768)), -32768, 32767) / np.float32(
-        32768
-    ), found
+    # What a FLAC file of the mixture would hold, so that results do not depend on
+    # whether mixtures are stored.
+    scale = np.float32(32768)
+    quantised = np.clip(np.rint(mixed * scale), -32768, 32767)
+    return quantised / scale, found
 
 
 def add_up_parts(
@@ -206,8 +199,10 @@ def add_up_parts(
                 f"{part.utterance} has {length:.2f} s, "
                 f"not {part.seconds:.2f} s: prepare the corpus again"
             )
+        # A rounded start may leave one sample too many at the end.
         start = round(part.start * rate)
         samples = samples[: len(total) - start]
         total[start : start + len(samples)] += samples
+    # As a whole: the levels of the speakers among each other stay.
     peak = float(np.abs(total).max())
     return total * (_PEAK / peak) if peak > _PEAK else total
