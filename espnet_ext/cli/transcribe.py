@@ -122,7 +122,7 @@ def transcribe(
     """
     from espnet_ext.longform.decoding.settings import SHORTEST
     from espnet_ext.transcription.engines import choose_engine
-    from espnet_ext.transcription.notes import key_of, unfinished
+    from espnet_ext.transcription.notes import compute_key, list_unfinished
     from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request, find_enrolment
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
@@ -149,10 +149,12 @@ def transcribe(
             "temporary": Path(folder),
         }
         request = Request(**own, broken=partial(_left_out, broken), **options)
-        key = key_of(model, request)
+        key = compute_key(model, request)
         left = recordings
         if not overwrite:
-            left, blocked = unfinished(recordings, output, wanted, key, _done, _failed)
+            left, blocked = list_unfinished(
+                recordings, output, wanted, key, _done, _failed
+            )
             failures += blocked
         if left:
             say(f"loading {model or 'Whisper tiny.en'} ...", error=True)

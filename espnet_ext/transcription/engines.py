@@ -6,6 +6,7 @@ engine is a function from a file to :class:`~espnet_ext.text.words.Segment` s.
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -116,23 +117,21 @@ def make_window_engine(request: Request, model: ModelFiles) -> Engine:
     from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.work.settings import check_settings
 
+    stride = LONG_STRIDE if model.task == LONG else STRIDE
     own = {
         "window": _find_trained_seconds(model) or SHORT,
-        "stride": model.search.get(
-            "stride", LONG_STRIDE if model.task == LONG else STRIDE
-        ),
+        "stride": model.search.get("stride", stride),
     }
-    given = {
-        "window": request.window,
-        "stride": None
-        if request.window_overlap is None
-        else 1 - request.window_overlap,
-    }
+    # Twice, so that a fault is said to be where it is: in the model, or in an option.
     check_settings(WindowSettings, own, model.name)
-    wanted = own | {name: value for name, value in given.items() if value is not None}
+    wanted = dict(own)
+    if request.window is not None:
+        wanted["window"] = request.window
+    if request.window_overlap is not None:
+        wanted["stride"] = 1 - request.window_overlap
     settings = check_settings(WindowSettings, wanted, "--window and --window-overlap")
 
-    def lines(path: Path) -> Iterator[Segment]:
+    def recognise(path: Path) -> Iterator[Segment]:
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
         from espnet_ext.sharing.load import explain_faults
 
@@ -142,41 +141,23 @@ def make_window_engine(request: Request, model: ModelFiles) -> Engine:
             )
         return transcribe(loaded, path)
 
-    return lines
+    return recognise
 
 
 def make_search_engine(request: Request, model: ModelFiles) -> Engine:
     """Make an engine of the model's own search; its CTC aligns the words."""
     from espnet_ext.upstream.options import read_sampling_rate
 
-    loaded: list[Any] = []
+    # With the first file: a run of long files alone needs no search.
+    load_once = cache(partial(_load_recogniser, request, model))
 
-    def lines(path: Path) -> Iterator[Segment]:
-        if not loaded:
-            from espnet_ext.upstream.own_process import prepare_process
-
-            prepare_process()
-            from espnet_ext.sharing.load import build, explain_faults
-
-            options = read_yaml(request.config) if request.config else {}
-            chosen = {**model.search, **options}
-            several = [name for name in SEVERAL_TEXTS if chosen.get(name)]
-            with raise_unusable():
-                if several:
-                    source = request.config if several[0] in options else model.name
-                    raise InputError(
-                        f"{source}: {several[0]} gives a text for each speaker: "
-                        "leave it out"
-                    )
-                with explain_faults(model, request.config):
-                    loaded.append(build(model, device=request.device, **options))
-        recogniser = loaded[0]
-        with open_recording(
-            path, read_sampling_rate(vars(recogniser.asr_train_args)) or RATE
-        ) as recording:
-            samples = recording.read(
-                0, max(recording.length, round(SHORTEST * recording.rate))
-            )
+    def recognise(path: Path) -> Iterator[Segment]:
+        recogniser = load_once()
+        rate = read_sampling_rate(vars(recogniser.asr_train_args)) or RATE
+        with open_recording(path, rate) as recording:
+            # What lies beyond the end is read as silence.
+            count = max(recording.length, round(SHORTEST * recording.rate))
+            samples = recording.read(0, count)
         found = recogniser(samples)
         # A tuple also has what a model's intermediate CTCs hear.
         hypotheses = found[0] if isinstance(found, tuple) else found
@@ -189,11 +170,33 @@ def make_search_engine(request: Request, model: ModelFiles) -> Engine:
         if hypotheses and hypotheses[0][2]:
             tokens = hypotheses[0][2]
             seconds = len(samples) / recording.rate
-            yield from split_into_lines(
-                align_words(recogniser, samples, tokens, seconds)
-            )
+            words = align_words(recogniser, samples, tokens, seconds)
+            yield from split_into_lines(words)
 
-    return lines
+    return recognise
+
+
+def _load_recogniser(request: Request, model: ModelFiles) -> Any:
+    """Load ESPnet's ``Speech2Text`` of a model, with the options of a request.
+
+    Raises UnusableModel if that cannot be, or would give several texts.
+    """
+    from espnet_ext.upstream.own_process import prepare_process
+
+    prepare_process()
+    from espnet_ext.sharing.load import build, explain_faults
+
+    options = read_yaml(request.config) if request.config else {}
+    chosen = {**model.search, **options}
+    several = [name for name in SEVERAL_TEXTS if chosen.get(name)]
+    with raise_unusable():
+        if several:
+            source = request.config if several[0] in options else model.name
+            raise InputError(
+                f"{source}: {several[0]} gives a text for each speaker: leave it out"
+            )
+        with explain_faults(model, request.config):
+            return build(model, device=request.device, **options)
 
 
 def align_words(
@@ -216,23 +219,23 @@ def align_words(
     model = recogniser.asr_model
     names = recogniser.asr_train_args.token_list
     groups = group_by_word(tokens, names, recogniser.asr_train_args.token_type)
-    texts = [
-        recogniser.tokenizer.tokens2text([names[token] for token in group]).strip()
-        for group in groups
-    ]
+    texts = []
+    for group in groups:
+        pieces = [names[token] for token in group]
+        texts.append(recogniser.tokenizer.tokens2text(pieces).strip())
     heard = [text for text in texts if text]
     spans = divide_span(heard, (0.0, seconds))
     whole = [Word(text, *span) for text, span in zip(heard, spans, strict=True)]
     if getattr(model, "ctc", None) is None:
         return whole
     with torch.no_grad():
-        speech = torch.as_tensor(
-            samples, dtype=torch.float32, device=recogniser.device
-        ).unsqueeze(0)
-        encoded, _ = model.encode(
-            speech, torch.tensor([speech.shape[1]], device=recogniser.device)
-        )
-        encoded = encoded[0] if isinstance(encoded, tuple) else encoded
+        device = recogniser.device
+        speech = torch.as_tensor(samples, dtype=torch.float32, device=device)
+        length = torch.tensor([len(speech)], device=device)
+        # A second time: ESPnet's search does not return its encodings.
+        encoded, _ = model.encode(speech.unsqueeze(0), length)
+        if isinstance(encoded, tuple):  # with the outputs of layers in between
+            encoded = encoded[0]
         posteriors = model.ctc.log_softmax(encoded).float().cpu()
     # Between two equal tokens CTC needs a blank, a frame more.
     repeats = sum(a == b for a, b in zip(tokens, tokens[1:], strict=False))

@@ -24,50 +24,45 @@ from espnet_ext.work.once import stamp_folders as stamps_below
 from espnet_ext.work.yaml_files import read_yaml
 
 NOTES = ".transcripts"
+# Options that transcripts do not depend on.
 _NOT_IN_KEY = {"work"}
 
 
-def key_of(model: Path | None, request: Request) -> str:
+def compute_key(model: Path | None, request: Request) -> str:
     """Return a checksum of what all transcripts of a run depend on.
 
     These are model, options, and the files that they name.
     """
-    options = {
-        name: getattr(request, name)
-        for name in sorted(request.list_given() - _NOT_IN_KEY)
-    }
+    given = sorted(request.list_given() - _NOT_IN_KEY)
+    options = {name: getattr(request, name) for name in given}
     paths = [value for value in options.values() if isinstance(value, Path)]
     if request.speaker_model:
         paths.append(request.speaker_model.with_name("config.yaml"))
-    made: list[Any] = [
-        str(model and (os.path.realpath(model) if model.exists() else model))
-    ]
+    # A model is the same by whatever path; one that is no path has a name on the hub.
+    named = model
+    if model and model.exists():
+        named = Path(os.path.realpath(model))
+    made: list[Any] = [str(named)]
     if model is None or is_converted(model):
-        paths += [model] if model else []
+        if model:
+            paths.append(model)
         made.append(version("faster-whisper") if find_spec("faster_whisper") else None)
     else:
         files = find_model(model)
-        paths += [
-            path
-            for path in (files.model, files.lm_config, files.lm_file, files.prior_file)
-            if path
-        ]
-        paths += find_named_files(
-            drop_training(read_yaml(files.config)),
-            [files.config.parent],
-            files.config,
-        ).values()
-        made += [
-            hash_content(files.config),
-            hash_content(files.model.with_name(DECODING)),
-            dict(files.search),
-        ]
-    return fingerprint(
-        made, {name: str(value) for name, value in options.items()}, _stamps(paths)
-    )
+        large = (files.model, files.lm_config, files.lm_file, files.prior_file)
+        paths += [path for path in large if path]
+        # Of files that the config names, those of training play no part.
+        config = drop_training(read_yaml(files.config))
+        paths += find_named_files(config, [files.config.parent], files.config).values()
+        # Small files by their content: unpacking an archive again makes new times.
+        made.append(hash_content(files.config))
+        made.append(hash_content(files.model.with_name(DECODING)))
+        made.append(dict(files.search))
+    texts = {name: str(value) for name, value in options.items()}
+    return fingerprint(made, texts, _stamp_paths(paths))
 
 
-def _stamps(paths: Iterable[Path]) -> list[Any]:
+def _stamp_paths(paths: Iterable[Path]) -> list[Any]:
     """Return the size and time of files, and of all below folders.
 
     Missing ones have an entry too.
@@ -80,7 +75,7 @@ def _stamps(paths: Iterable[Path]) -> list[Any]:
     return found
 
 
-def unfinished(
+def list_unfinished(
     recordings: Sequence[Recording],
     output: Path,
     kinds: Sequence[str],
@@ -95,23 +90,23 @@ def unfinished(
     ``done`` is called with each recording that has its transcripts, and how these are;
     ``failed`` with each that cannot be written, and why.
     """
-    left, blocked = [], 0
+    left = []
+    blocked = 0
     for recording in recordings:
-        note, targets = (
-            Note(output, recording),
-            list_targets(output, recording.name, kinds),
-        )
-        if (state := note.finished(targets, key)) is not None:
-            done(recording.path, state)
-        elif (other := note.in_the_way(targets)) is not None:
-            failed(
-                recording.path,
-                f"{recording.path}: {other}: give another --output, or "
-                "--overwrite to replace it",
-            )
-            blocked += 1
-        else:
+        path = recording.path
+        note = Note(output, recording)
+        targets = list_targets(output, recording.name, kinds)
+        state = note.describe_finished(targets, key)
+        if state is not None:
+            done(path, state)
+            continue
+        other = note.explain_obstacle(targets)
+        if other is None:
             left.append(recording)
+            continue
+        advice = "give another --output, or --overwrite to replace it"
+        failed(path, f"{path}: {other}: {advice}")
+        blocked += 1
     return left, blocked
 
 
@@ -119,30 +114,29 @@ class Note:
     """What is known of a recording's transcripts below the folder ``output``."""
 
     def __init__(self, output: Path, recording: Recording):
-        self._output, self._path = output, output / NOTES / f"{recording.name}.json"
+        self._output = output
+        self._path = output / NOTES / f"{recording.name}.json"
         self._audio = Path(os.path.realpath(recording.path))
 
-    def finished(self, targets: Collection[Path], key: str) -> str | None:
+    def describe_finished(self, targets: Collection[Path], key: str) -> str | None:
         """Return how the transcripts are if all are there; None if they are not.
 
         They are made with this key of this audio.
         """
-        files, key = self._read()["files"], self._key(key)
-        if not all(
-            target.is_file() and files.get(self._name(target), {}).get("key") == key
-            for target in targets
-        ):
-            return None
-        changed = next(
-            (target for target in targets if not self._is_as_written(target, files)),
-            None,
-        )
-        if changed is None:
-            return "its transcripts are there already, by the same command"
-        return f"{changed} was changed since it was written: it stays"
+        files = self._read()["files"]
+        own = self._compute_key(key)
+        for target in targets:
+            entry = files.get(self._name(target), {})
+            if not target.is_file() or entry.get("key") != own:
+                return None
+        for target in targets:
+            # Corrected by hand, perhaps: it counts as done, and is not replaced.
+            if not self._is_as_written(target, files):
+                return f"{target} was changed since it was written: it stays"
+        return "its transcripts are there already, by the same command"
 
-    def in_the_way(self, targets: Collection[Path]) -> str | None:
-        """Why a file that is there must stay; None if all may be written."""
+    def explain_obstacle(self, targets: Collection[Path]) -> str | None:
+        """Return why a file that is there must stay; None if all may be written."""
         noted = self._read()
         for target in targets:
             if target.is_dir():
@@ -152,16 +146,12 @@ class Note:
                     f"{target} is there already, and not as it was written here (by "
                     "hand, or by an older version)"
                 )
+        # Ours, but of another recording, of the same name in another folder.
         audio = noted["audio"]
         if audio not in (None, str(self._audio)):
-            return next(
-                (
-                    f"{target} is that of {audio}"
-                    for target in targets
-                    if target.exists()
-                ),
-                None,
-            )
+            for target in targets:
+                if target.exists():
+                    return f"{target} is that of {audio}"
         return None
 
     def begin(self, targets: Collection[Path]) -> None:
@@ -170,51 +160,53 @@ class Note:
         So they are known as ours if this process is killed.
         """
         begun = {self._name(target): {"begun": True} for target in targets}
-        write_json(
-            self._path,
-            {"audio": str(self._audio), "files": {**self._read()["files"], **begun}},
-        )
+        self._write(begun)
 
     def add(self, target: Path, key: str) -> None:
         """Note a file that was written just now."""
-        status, known = target.stat(), self._read()
+        status = target.stat()
         entry = {
-            "key": self._key(key),
+            "key": self._compute_key(key),
             "size": status.st_size,
             "time": status.st_mtime_ns,
             "sha256": hash_content(target),
         }
-        write_json(
-            self._path,
-            {
-                "audio": str(self._audio),
-                "files": {**known["files"], self._name(target): entry},
-            },
-        )
+        self._write({self._name(target): entry})
 
-    def _key(self, key: str) -> str:
-        return fingerprint(key, _stamps([self._audio]))
+    def _write(self, entries: Mapping[str, Any]) -> None:
+        """Write the note with these entries in place of the files' old ones."""
+        files = {**self._read()["files"], **entries}
+        write_json(self._path, {"audio": str(self._audio), "files": files})
+
+    def _compute_key(self, key: str) -> str:
+        """Return a checksum of a run's key and this recording's audio."""
+        return fingerprint(key, _stamp_paths([self._audio]))
 
     def _name(self, target: Path) -> str:
         return target.relative_to(self._output).as_posix()
 
     def _is_as_written(self, target: Path, files: Mapping[str, Any]) -> bool:
-        entry, status = files.get(self._name(target), {}), target.stat()
-        if "begun" in entry or entry.get("size") != status.st_size:
-            return "begun" in entry
+        """Return whether a file is ours, as it was written or in the middle of it."""
+        entry = files.get(self._name(target), {})
+        status = target.stat()
+        if "begun" in entry:
+            return True
+        if entry.get("size") != status.st_size:
+            return False
+        # A copy of the folder has other times, but the same content.
         return bool(
             entry.get("time") == status.st_mtime_ns
             or entry.get("sha256") == hash_content(target)
         )
 
     def _read(self) -> dict[str, Any]:
+        """Read the note; one that is missing or damaged knows of no files."""
         try:
             found = parse_json(self._path.read_text(encoding="utf-8"))
-            files = {
-                name: entry
-                for name, entry in found["files"].items()
-                if isinstance(entry, dict)
-            }
+            files = {}
+            for name, entry in found["files"].items():
+                if isinstance(entry, dict):
+                    files[name] = entry
             return {"audio": found["audio"], "files": files}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {"audio": None, "files": {}}

@@ -42,9 +42,9 @@ def find_recordings(
     """Return the audio files among ``files`` and below folders, each once.
 
     Also returned is how many are refused. ``failed`` is called with each that cannot be
-    transcribed into these ``kinds``, and why: it does not exist, its name is
-    explain_misfit, or another file's transcripts would have the same. Raises
-    InputError, without calling it: nothing is left.
+    transcribed into these ``kinds``, and why: it does not exist, its name cannot be
+    written, or another file's transcripts would have the same. Raises InputError,
+    without calling it: nothing is left.
     """
     faults: list[tuple[Path, str]] = []
     every: list[Recording] = []
@@ -57,35 +57,28 @@ def find_recordings(
     kept = []
     for recording in found:
         path, name = recording
+        targets = list_targets(Path(), name, kinds)
+        fault = None
         if not is_utf8(path):
-            faults.append(
-                (
-                    path,
-                    f"{escape_controls(str(path))}: its name is not UTF-8: rename "
-                    "the file "
-                    "or its folder",
-                )
-            )
-        elif any(counts[target] > 1 for target in list_targets(Path(), name, kinds)):
-            advice = "rename one, or give the folder above them"
-            faults.append(
-                (
-                    path,
-                    f"{path}: would be written to {name}.* like another file: {advice}",
-                )
+            shown = escape_controls(str(path))
+            fault = f"{shown}: its name is not UTF-8: rename the file or its folder"
+        elif any(counts[target] > 1 for target in targets):
+            fault = (
+                f"{path}: would be written to {name}.* like another file: rename one, "
+                "or give the folder above them"
             )
         elif len(os.fsencode(Path(name).name)) > _LONGEST:
-            faults.append(
-                (
-                    path,
-                    f"{path}: its name is too long for its transcripts, over "
-                    f"{_LONGEST} bytes: rename it",
-                )
+            fault = (
+                f"{path}: its name is too long for its transcripts, over "
+                f"{_LONGEST} bytes: rename it"
             )
         elif reason := find_path_fault(path):
-            faults.append((path, f"{path}: {reason}"))
-        else:
+            fault = f"{path}: {reason}"
+        if fault is None:
             kept.append(recording)
+        else:
+            faults.append((path, fault))
+    # A run of nothing but faults ends with one of them, and lists none before.
     if faults and not kept:
         reason = faults[0][1]
         if len(faults) > 1:
@@ -97,6 +90,8 @@ def find_recordings(
 
 
 def _expand_path(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]:
+    """Yield a file, or the audio files below a folder; add what is wrong to faults."""
+    # Absolute, so that a file that is named in two ways is one; links stay.
     path = Path(os.path.abspath(path))
     try:
         if not path.is_dir():
@@ -108,22 +103,15 @@ def _expand_path(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recordi
     before = len(faults)
 
     def note_closed(error: OSError) -> None:
-        faults.append(
-            (
-                path,
-                f"{error.filename}: cannot be read ({error.strerror}): give "
-                "yourself permission",
-            )
-        )
+        fault = f"{error.filename}: cannot be read ({error.strerror}): give yourself "
+        faults.append((path, f"{fault}permission"))
 
     inside = [file for file in list_files_below(path, note_closed) if is_audio(file)]
+    # A folder that cannot be read is not also empty.
     if not inside and len(faults) == before:
+        known = ", ".join(ALL_SUFFIXES)
         faults.append(
-            (
-                path,
-                f"{path}: no audio file in this folder "
-                f"({', '.join(ALL_SUFFIXES)}): name another",
-            )
+            (path, f"{path}: no audio file in this folder ({known}): name another")
         )
     for file in _leave_out_links(inside):
         name = file.relative_to(path).with_suffix("").as_posix()
@@ -132,6 +120,8 @@ def _expand_path(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recordi
 
 def _leave_out_links(files: Sequence[Path]) -> list[Path]:
     """Leave out what a link leads to a second time, in the order given."""
+    # For each file that is meant, the first path that leads to it; but the file's own
+    # path, where that is given too.
     real = {file for file in files if os.path.realpath(file) == str(file)}
     kept = {os.path.realpath(file): file for file in reversed(files)}
     kept |= {str(file): file for file in real}

@@ -49,12 +49,10 @@ class Request:
 
     def list_given(self) -> set[str]:
         """Return the options that the user has chosen."""
-        named = {
-            field.name
-            for field in fields(self)
-            if getattr(self, field.name) is not None
-        }
-        return named - {"device", "temporary", "broken"}
+        names = [field.name for field in fields(self)]
+        chosen = {name for name in names if getattr(self, name) is not None}
+        # These are set for every run.
+        return chosen - {"device", "temporary", "broken"}
 
 
 class UnusableModel(InputError):
@@ -84,9 +82,8 @@ def check_options(kind: str, request: Request) -> None:
     """Refuse an option that this kind of engine, a key of ``READ``, does not read."""
     wrong = min(request.list_given() - READ[kind], default=None)
     if wrong is not None:
-        suits = " or ".join(
-            other for other, options in READ.items() if wrong in options
-        )
+        kinds = [other for other, options in READ.items() if wrong in options]
+        suits = " or ".join(kinds)
         raise InputError(
             f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: "
             "leave it out"
@@ -115,11 +112,11 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
             f"{folder}: no such folder: give one with a folder of audio files for "
             "each speaker"
         )
-    found = {
-        path.name: sorted(filter(is_audio, list_folder(path)))
-        for path in list_folder(folder)
-        if path.is_dir() and not path.name.startswith(".")
-    }
+    found = {}
+    for path in list_folder(folder):
+        # Hidden folders are those of file systems and desktops.
+        if path.is_dir() and not path.name.startswith("."):
+            found[path.name] = sorted(filter(is_audio, list_folder(path)))
     if not found:
         raise InputError(
             f"{folder}: no folder in it: put each speaker's audio files into a "
@@ -131,6 +128,7 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
                 f"{folder / speaker}: no audio file in it "
                 f"({', '.join(ALL_SUFFIXES)}): enrol {speaker}, or remove it"
             )
+        # A table of inventories has names with blanks between them, and `name=profile`.
         if len(speaker.split()) != 1 or "=" in speaker:
             raise InputError(
                 f"{folder / speaker}: a speaker's name must have no blank and no "

@@ -38,10 +38,10 @@ FAULTS_OF_A_FILE = (InputError, OSError, RuntimeError, ValueError, MemoryError)
 
 def check_kinds(kinds: Sequence[str]) -> None:
     """Refuse formats that do not exist, or none."""
-    wrong = next((kind for kind in kinds if kind not in KINDS), None if kinds else "")
-    if wrong is not None:
+    wrong = [kind for kind in kinds or [""] if kind not in KINDS]
+    if wrong:
         raise InputError(
-            f"--formats: there is no {wrong!r}: choose some of {', '.join(KINDS)}"
+            f"--formats: there is no {wrong[0]!r}: choose some of {', '.join(KINDS)}"
         )
 
 
@@ -99,6 +99,7 @@ def transcribe_files(
                     _write(target, recording, audio, lines, kind)
                     note.add(target, key)
             partial.unlink(missing_ok=True)
+        # No file will do better.
         except UnusableModel:
             raise
         except FAULTS_OF_A_FILE as error:
@@ -134,10 +135,12 @@ def _recognise(
         line = fit_times(line, ends.get(line.speaker, 0.0), seconds)
         ends[line.speaker] = line.end
         partial.parent.mkdir(parents=True, exist_ok=True)
+        # The first line replaces what a run before this one has left.
         with partial.open("a" if lines else "w", encoding="utf-8") as file:
             file.write(f"{show_line(line)}\n")
         lines.append(line)
         show(path, line, line.end / seconds)
+    # One channel after the other is recognised, and their speakers take turns.
     lines.sort(key=lambda line: line.start)
 
 

@@ -62,10 +62,8 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
             "DIR, a folder per speaker"
         )
     find_enrolment(request.enrolment)
-    windowing, search = (
-        find_windowing(request, model),
-        read_decoding_settings(model.model).search,
-    )
+    windowing = find_windowing(request, model)
+    search = read_decoding_settings(model.model).search
     if request.config:
         search = change_options(search, read_yaml(request.config), str(request.config))
     stitcher = None
@@ -75,39 +73,39 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
             StitcherOptions(request.stitcher, device=request.device, guard=guard)
         )
     speaker_model = request.speaker_model
-    embed = (
-        load_espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model)
-        if speaker_model
-        else load_resemblyzer()
-    )
+    if speaker_model:
+        config = speaker_model.with_name("config.yaml")
+        embed = load_espnet_speaker_model(config, speaker_model)
+    else:
+        embed = load_resemblyzer()
     scp = write_profiles(request.folder / "profiles", embed_enrolment(request, embed))
-    ngpu, usable = int(request.device != "cpu"), cache(partial(_check_loads, model))
+    check_once = cache(partial(_check_loads, model))
 
-    def lines(path: Path) -> Iterator[Segment]:
-        usable()
+    def recognise(path: Path) -> Iterator[Segment]:
+        check_once()
+        # A recording's id has no blanks in Kaldi's tables.
         name = "_".join(path.stem.split())
-        work = (
-            request.folder / f"{name}-{str(hash_content(path))[:8]}"
-        )  # others may have the same name
-        cut = cut_into_windows(copy_audio({name: path}, work / "recording"), windowing)
-        write_data_dir(cut, work / "windows")
+        # Other files may have the same name.
+        work = request.folder / f"{name}-{str(hash_content(path))[:8]}"
+        recording = copy_audio({name: path}, work / "recording")
+        write_data_dir(cut_into_windows(recording, windowing), work / "windows")
         job = SpeakerDecoding(
-            model.config,
-            model.model,
-            work / "windows",
-            (scp,),
-            work / "heard",
-            search,
-            ngpu,
+            model_config=model.config,
+            model_file=model.model,
+            data=work / "windows",
+            profiles=(scp,),
+            output=work / "heard",
+            search=search,
+            ngpu=int(request.device != "cpu"),
         )
         decode_speakers([job])
-        grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))
-        merged = stitcher.stitch(grouped) if stitcher else merge_by_time
-        return iter(
-            make_spoken_lines({who: merged(own) for who, own in grouped[name].items()})
-        )
+        heard = read_hypotheses(work / "heard" / "hypotheses.jsonl")
+        grouped = group_by_speaker(heard)
+        merge = stitcher.stitch(grouped) if stitcher else merge_by_time
+        merged = {who: merge(windows) for who, windows in grouped[name].items()}
+        return iter(make_spoken_lines(merged))
 
-    return lines
+    return recognise
 
 
 def _check_loads(model: ModelFiles) -> None:
@@ -129,13 +127,12 @@ def _check_loads(model: ModelFiles) -> None:
 def find_windowing(request: Request, model: ModelFiles) -> Windowing:
     """Return how recordings are cut; refuse windows that are not the stitcher's."""
     trained = read_trained_on(request.stitcher).windows if request.stitcher else None
-    chosen = trained or Windowing(
-        read_decoding_settings(model.model).window or WINDOW_SECONDS, 0.5
-    )
-    given = {"length": request.window, "overlap": request.window_overlap}
-    windowing = replace(
-        chosen, **{name: value for name, value in given.items() if value is not None}
-    )
+    own = read_decoding_settings(model.model).window
+    windowing = trained or Windowing(own or WINDOW_SECONDS, 0.5)
+    if request.window is not None:
+        windowing = replace(windowing, length=request.window)
+    if request.window_overlap is not None:
+        windowing = replace(windowing, overlap=request.window_overlap)
     if request.stitcher:
         require_windows(trained, windowing, request.stitcher)
     return windowing
@@ -144,17 +141,20 @@ def find_windowing(request: Request, model: ModelFiles) -> Windowing:
 def embed_enrolment(request: Request, embed: Embed) -> dict[str, np.ndarray]:
     """Embed the enrolment files, whose audio is copied: speaker -> (files, E)."""
     assert request.enrolment
-    found, work = find_enrolment(request.enrolment), request.folder
-    utterances = {
-        f"{who}--{number}": path
-        for who, files in found.items()
-        for number, path in enumerate(files)
-    }
-    speakers = {key: key.rpartition("--")[0] for key in utterances}
-    copy_audio(utterances, work / "enrolment", speakers, request.broken)
-    return make_profiles(
-        [work / "enrolment" / "data"], embed, max(map(len, found.values()))
-    )[0]
+    found = find_enrolment(request.enrolment)
+    folder = request.folder / "enrolment"
+    utterances = {}
+    speakers = {}
+    for who, files in found.items():
+        for number, path in enumerate(files):
+            key = f"{who}--{number}"
+            utterances[key] = path
+            speakers[key] = who
+    copy_audio(utterances, folder, speakers, request.broken)
+    # All files of each speaker, however many: none is drawn.
+    most = max(len(files) for files in found.values())
+    profiles, _ = make_profiles([folder / "data"], embed, most)
+    return profiles
 
 
 def copy_audio(
@@ -168,7 +168,8 @@ def copy_audio(
     ``broken`` is called with a file that cannot be read, which is then left out.
     """
     (folder / "audio").mkdir(parents=True, exist_ok=True)
-    paths, seconds = {}, {}
+    paths = {}
+    seconds = {}
     for key, path in files.items():
         copy = str((folder / "audio" / f"{key}.flac").resolve())
         try:
@@ -177,14 +178,17 @@ def copy_audio(
                 soundfile.SoundFile(copy, "w", RATE, 1, subtype="PCM_16") as file,
             ):
                 for start in range(0, audio.length, _BLOCK):
-                    file.write(audio.read(start, min(_BLOCK, audio.length - start)))
+                    count = min(_BLOCK, audio.length - start)
+                    file.write(audio.read(start, count))
         except InputError as error:
             if broken is None:
                 raise
             broken(path, str(error))
             continue
+        # A copy is as old as its file: what was decoded of it is not decoded again.
         copy_times(path, copy)
-        paths[key], seconds[key] = copy, format_seconds(audio.length / RATE)
+        paths[key] = copy
+        seconds[key] = format_seconds(audio.length / RATE)
     if not paths:
         raise InputError(
             f"{path.parent}: no audio file can be read, here or beside it: replace them"

@@ -9,7 +9,7 @@ from espnet_ext.audio.recordings import open_recording
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Segment, Word, split_into_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
-from espnet_ext.whisper.model import load_whisper, whole_words
+from espnet_ext.whisper.model import join_whole_words, load_whisper
 
 LONGEST = 2.0  # seconds of a word, where what is written without a blank is longer
 
@@ -21,7 +21,8 @@ def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
     of the package. Raises InputError: the extra ``whisper`` is not installed, or the
     model does not know the language.
     """
-    network, language = load_whisper(model, request.device), request.language
+    network = load_whisper(model, request.device)
+    language = request.language
     if language is not None and language not in network.supported_languages:
         raise InputError(
             f"--language {language}: this Whisper knows "
@@ -29,22 +30,23 @@ def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
             "model with --model"
         )
 
-    def lines(path: Path) -> Iterator[Segment]:
+    def recognise(path: Path) -> Iterator[Segment]:
         with open_recording(path, RATE) as recording:
             samples = recording.read(0, recording.length)
         pieces, _ = network.transcribe(samples, language=language, word_timestamps=True)
         yield from split_into_lines(list_words(pieces))
 
-    return lines
+    return recognise
 
 
 def list_words(pieces: Iterable[Any]) -> Iterator[Word]:
     """Yield the words of faster-whisper's segments as ours, each once it is heard."""
     for piece in pieces:
-        parts = [
-            Word(word.word, float(word.start), float(word.end), float(word.probability))
-            for word in piece.words or ()
-            if word.word.strip()
-        ]
-        for word in whole_words(parts, LONGEST):
+        parts = []
+        for word in piece.words or ():
+            if word.word.strip():
+                start = float(word.start)
+                end = float(word.end)
+                parts.append(Word(word.word, start, end, float(word.probability)))
+        for word in join_whole_words(parts, LONGEST):
             yield replace(word, text=word.text.strip())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import batched, islice
+from itertools import batched, chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +28,10 @@ from espnet_ext.whisper.model import (
     BUNDLED,
     RATE,
     TRAINED_WINDOW,
-    converted,
-    gpus,
+    convert_once,
+    count_copies,
+    find_token_limit,
     load_once,
-    token_limit,
 )
 from espnet_ext.work import shards as work
 from espnet_ext.work.parallel import Place
@@ -41,11 +41,13 @@ from espnet_ext.work.yaml_files import read_yaml
 
 # Small enough that progress shows and a lost worker costs little; the model stays
 # loaded from shard to shard.
-UTTERANCES_PER_SHARD, SHARDS_PER_JOB = 20, 4
+UTTERANCES_PER_SHARD = 20
+SHARDS_PER_JOB = 4
 # at most; where utterances are searched in batches, a shard has one for each
 GPUS_PER_MACHINE = 8
 LISTS = "nbest.jsonl"
-TOKENS_PER_SECOND, SPARE_TOKENS = 12, 10  # nobody speaks faster
+TOKENS_PER_SECOND = 12  # nobody speaks faster
+SPARE_TOKENS = 10
 _QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
 
 Scored = tuple[str, float]  # text and log-probability
@@ -105,9 +107,12 @@ def make_lists(
     """
     if device != "cpu" and parallel is None:
         nj = 1  # a process has a copy of the model on each GPU
-    model = converted(first_pass.model, jobs[0][1].parent / "whisper")
+    # Converted here, once: all workers read the same folder.
+    model = convert_once(first_pass.model, jobs[0][1].parent / "whisper")
     own = first_pass.model_copy(update={"model": model})
-    planned = [(output, plan(data, output, own, device, nj)) for data, output in jobs]
+    planned = []
+    for data, output in jobs:
+        planned.append((output, plan_shards(data, output, own, device, nj)))
     work.run_shards(planned, run_shard, nj=nj, parallel=parallel, describe="first pass")
     merged = []
     for _, shards in planned:
@@ -131,13 +136,10 @@ def write_lists(
     Logs are in a folder beside it, of the same name; the config is YAML.
     """
     first_pass = check_settings(FirstPass, read_yaml(config), str(config))
-    jobs = [
-        (folder, output.with_suffix(""))
-        for folder, output in zip(data, outputs, strict=True)
-    ]
-    made = make_lists(
-        jobs, first_pass, "cuda" if ngpu else "cpu", nj=nj, parallel=parallel
-    )
+    folders = [output.with_suffix("") for output in outputs]
+    jobs = list(zip(data, folders, strict=True))
+    device = "cuda" if ngpu else "cpu"
+    made = make_lists(jobs, first_pass, device, nj=nj, parallel=parallel)
     for lists, output in zip(made, outputs, strict=True):
         write_nbest(output, lists)
         short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
@@ -147,7 +149,7 @@ def write_lists(
         )
 
 
-def plan(
+def plan_shards(
     data: Path, output: Path, first_pass: FirstPass, device: str, nj: int
 ) -> list[ListShard]:
     """Split the data dir into shards of about equal length in seconds.
@@ -177,32 +179,33 @@ def plan(
     if batch == 1:
         split = work.balance(seconds, count)
     else:
-        split = work.split_evenly(
-            sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)),
-            count,
-        )
-    versions = [
-        version(package) for package in ("ctranslate2", "transformers", "inflect")
-    ]
+        # Neighbours in length are padded least; the longest come first, so that the end
+        # is not waited for.
+        by_length = sorted(seconds, key=lambda key: (-seconds[key], key))
+        split = work.split_evenly(by_length, count)
+    # What computes scores, features, and the spelling of numbers.
+    packages = ("ctranslate2", "transformers", "inflect")
+    versions = [version(package) for package in packages]
     model = sorted(path for path in Path(first_pass.model).glob("*") if path.is_file())
-    stamps = work.stamp_files({path.name: str(path) for path in model})
-    inputs = work.fingerprint(first_pass.model_dump(), device, versions, stamps)
+    of_model = work.stamp_files({path.name: str(path) for path in model})
+    inputs = work.fingerprint(first_pass.model_dump(), device, versions, of_model)
     shards = []
     for number, utterances in enumerate(split, start=1):
-        tables = {
-            name: {utterance: table[utterance] for utterance in utterances}
-            for name, table in (("wav.scp", audio), ("text", references))
-            if table
-        }
-        key = work.fingerprint(
-            inputs, work.stamp_files(tables["wav.scp"]), tables.get("text")
-        )
-        folder, log = (
-            str(output / "log" / name)
-            for name in (f"lists.{number}", f"first_pass.{number}.log")
-        )
+        tables = {"wav.scp": {key: audio[key] for key in utterances}}
+        if references:
+            tables["text"] = {key: references[key] for key in utterances}
+        stamps = work.stamp_files(tables["wav.scp"])
         shards.append(
-            ListShard(str(number), folder, log, (), tables, key, first_pass, device)
+            ListShard(
+                name=str(number),
+                folder=str(output / "log" / f"lists.{number}"),
+                log=str(output / "log" / f"first_pass.{number}.log"),
+                options=(),
+                tables=tables,
+                key=work.fingerprint(inputs, stamps, tables.get("text")),
+                first_pass=first_pass,
+                device=device,
+            )
         )
     return shards
 
@@ -214,24 +217,22 @@ def run_shard(shard: ListShard) -> None:
     """
     if shard.is_done():  # its worker died after it had finished
         return
-    references, rules, settings = (
-        shard.tables.get("text", {}),
-        find_normaliser(LIBRISPEECH)[0],
-        shard.first_pass,
-    )
+    references = shard.tables.get("text", {})
+    rules = find_normaliser(LIBRISPEECH)[0]
+    settings = shard.first_pass
     with work.attempt(shard) as folder:
         paths = shard.tables["wav.scp"]
+        samples = []
+        for utterance, path in paths.items():
+            samples.append(read_samples(utterance, AudioSpan(path), RATE))
         best = decode_utterances(
-            [
-                read_samples(utterance, AudioSpan(path), RATE)
-                for utterance, path in paths.items()
-            ],
+            samples,
             Whisper(settings, shard.device).decode,
             longest=settings.window,
             rules=rules,
             count=settings.nbest,
             batch=settings.batch,
-            threads=gpus(shard.device),
+            threads=count_copies(shard.device),
         )
         lists = []
         for utterance, own in zip(paths, best, strict=True):
@@ -256,23 +257,20 @@ class Whisper:
             threads=1,
             every_gpu=device != "cpu",
         )
-        self._settings, self._model, self._tokenizer = (
-            settings,
-            network.model,
-            network.hf_tokenizer,
-        )
+        self._settings = settings
+        self._model = network.model
+        self._tokenizer = network.hf_tokenizer
+        # Whisper's prompt; models of English alone know no languages and no tasks.
         names = ["<|startoftranscript|>"]
-        names += (
-            [f"<|{settings.language}|>", "<|transcribe|>"]
-            if self._model.is_multilingual
-            else []
-        )
-        self._prompt = [self._token(name) for name in (*names, "<|notimestamps|>")]
+        if self._model.is_multilingual:
+            names += [f"<|{settings.language}|>", "<|transcribe|>"]
+        names.append("<|notimestamps|>")
+        self._prompt = [self._find_token(name) for name in names]
         self._features = WhisperFeatureExtractor(
             feature_size=self._model.n_mels, chunk_length=settings.window
         )
 
-    def _token(self, name: str) -> int:
+    def _find_token(self, name: str) -> int:
         number: int | None = self._tokenizer.token_to_id(name)
         if number is None:
             raise InputError(
@@ -293,38 +291,41 @@ class Whisper:
         """
         from ctranslate2 import StorageView
 
-        assert all(len(samples) <= self._settings.window * RATE for samples in batch), (
-            "cut the audio before"
-        )
-        features = self._features(list(batch), sampling_rate=RATE, return_tensors="np")[
-            "input_features"
-        ]
-        limits = [
-            token_limit(len(samples) / RATE, TOKENS_PER_SECOND, SPARE_TOKENS)
-            for samples in batch
-        ]
+        longest = max(len(samples) for samples in batch)
+        assert longest <= self._settings.window * RATE, "cut the audio before"
+        extracted = self._features(list(batch), sampling_rate=RATE, return_tensors="np")
+        # CTranslate2 takes single precision only, row after row in memory.
+        features = np.ascontiguousarray(extracted["input_features"], dtype=np.float32)
+        limits = []
+        for samples in batch:
+            seconds = len(samples) / RATE
+            limits.append(find_token_limit(seconds, TOKENS_PER_SECOND, SPARE_TOKENS))
         results = self._model.generate(
-            StorageView.from_array(np.ascontiguousarray(features.astype(np.float32))),
+            StorageView.from_array(features),
             [self._prompt] * len(features),
             beam_size=self._settings.beam,
             num_hypotheses=self._settings.beam,
-            length_penalty=0,
+            length_penalty=0,  # scores are log P(x|y), not means over tokens
             max_length=2 * max(limits),  # it halves what it is given
             return_scores=True,
         )
-        return [
-            self._texts(result, limit)
-            for result, limit in zip(results, limits, strict=True)
-        ]
+        pairs = zip(results, limits, strict=True)
+        return [self._list_texts(result, limit) for result, limit in pairs]
 
-    def _texts(self, result: Any, limit: int) -> list[Scored]:
+    def _list_texts(self, result: Any, limit: int) -> list[Scored]:
+        """Return the texts of one utterance that have ended below a limit of tokens.
+
+        If none has, all are returned.
+        """
         found = list(zip(result.sequences_ids, result.scores, strict=True))
+        # One limit, the highest of a batch, stops the search: an utterance's own is
+        # held here, so that its texts do not depend on the others.
         ended = [(tokens, score) for tokens, score in found if len(tokens) < limit]
-        ranked = sorted(ended or found, key=lambda pair: -pair[1])
-        return [
-            (self._tokenizer.decode(tokens, skip_special_tokens=True), score)
-            for tokens, score in ranked
-        ]
+        texts = []
+        for tokens, score in sorted(ended or found, key=lambda pair: -pair[1]):
+            text = self._tokenizer.decode(tokens, skip_special_tokens=True)
+            texts.append((text, score))
+        return texts
 
 
 def decode_utterances(
@@ -347,30 +348,40 @@ def decode_utterances(
     log-probability is the sum of theirs. ``decode`` takes ``batch`` pieces, sorted by
     length, in as many ``threads``.
     """
+    quiet = round(_QUIET * rate)
     cuts = [
-        cut(samples, longest * rate, round(_QUIET * rate)) for samples in utterances
+        cut_at_quiet_points(samples, longest * rate, quiet) for samples in utterances
     ]
-    pieces = [piece for own in cuts for piece in own]
+    pieces = list(chain.from_iterable(cuts))
     order = sorted(range(len(pieces)), key=lambda index: len(pieces[index]))
     batches = list(batched(order, batch))
+
+    def decode_batch(part: Sequence[int]) -> Sequence[Sequence[Scored]]:
+        return decode([pieces[index] for index in part])
+
+    # Threads, not processes: CTranslate2 computes without Python's lock.
     with ThreadPoolExecutor(threads) as pool:
-        results = list(
-            pool.map(lambda part: decode([pieces[index] for index in part]), batches)
-        )
+        results = list(pool.map(decode_batch, batches))
     found: dict[int, Sequence[Scored]] = {}
     for part, texts in zip(batches, results, strict=True):
         found |= zip(part, texts, strict=True)
-    in_order = (distinct_texts(found[index], rules) for index in range(len(pieces)))
-    return [combine(list(islice(in_order, len(own))), count) for own in cuts]
+    # Pieces in the order of the utterances again, of which each has its next few.
+    in_order = iter(
+        [list_distinct_texts(found[index], rules) for index in range(len(pieces))]
+    )
+    best = []
+    for own in cuts:
+        best.append(combine_texts(list(islice(in_order, len(own))), count))
+    return best
 
 
-def distinct_texts(
+def list_distinct_texts(
     found: Iterable[Scored], rules: Callable[[str], str]
 ) -> list[Scored]:
     """Return the best of hypotheses that normalisation makes equal, best first.
 
     >>> heard = [("A cat.", -2.0), ("a cat", -1.0), ("The cat", -3.0)]
-    >>> distinct_texts(heard, lambda text: text.upper().strip("."))
+    >>> list_distinct_texts(heard, lambda text: text.upper().strip("."))
     [('A CAT', -1.0), ('THE CAT', -3.0)]
     """
     best: dict[str, float] = {}
@@ -380,25 +391,27 @@ def distinct_texts(
     return sorted(best.items(), key=lambda pair: -pair[1])
 
 
-def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
+def combine_texts(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
     """Return the ``count`` best texts that join one text of each piece.
 
     Pieces keep their order, and scores add up.
     """
     best = list(pieces[0])[:count]
     for piece in pieces[1:]:
-        # The best `count` of all need no more than the best `count` of each side. Two
-        # pairs may give the same text.
-        pairs = (
-            (f"{left} {right}".strip(), a + b)
-            for left, a in best
-            for right, b in piece[:count]
-        )
-        best = distinct_texts(pairs, str)[:count]
+        # The best `count` of all need no more than the best `count` of each side.
+        pairs = []
+        for left, score_of_left in best:
+            for right, score_of_right in piece[:count]:
+                text = f"{left} {right}".strip()  # either may be empty
+                pairs.append((text, score_of_left + score_of_right))
+        # Two pairs may give the same text.
+        best = list_distinct_texts(pairs, str)[:count]
     return best
 
 
-def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
+def cut_at_quiet_points(
+    samples: np.ndarray, longest: int, quiet: int
+) -> list[np.ndarray]:
     """Cut samples, (samples,), at quiet points into few pieces of at most ``longest``.
 
     The energy is averaged over ``quiet`` samples.
@@ -406,6 +419,7 @@ def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
     number = math.ceil(len(samples) / longest)
     if number <= 1:
         return [samples]
+    # Cumulated, so that the energy of any stretch is one difference.
     energy = np.concatenate([[0.0], np.cumsum(samples.astype(np.float64) ** 2)])
     even = len(samples) / number
     # Two neighbouring cuts may move apart by this much each, and the piece between them
@@ -413,14 +427,15 @@ def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
     slack = (longest - even) / 2
     edges = [0]
     for index in range(1, number):
-        points = np.arange(
-            math.ceil(index * even - slack), math.floor(index * even + slack) + 1
-        )
-        around = (
-            energy[np.minimum(points + quiet // 2, len(samples))]
-            - energy[np.maximum(points - quiet // 2, 0)]
-        )
-        edges.append(
-            int(points[np.argmin(around)]) if len(points) else round(index * even)
-        )
+        first = math.ceil(index * even - slack)
+        last = math.floor(index * even + slack)
+        points = np.arange(first, last + 1)
+        # Pieces that are as long as can be leave no choice, perhaps no whole sample.
+        if not len(points):
+            edges.append(round(index * even))
+            continue
+        before = np.maximum(points - quiet // 2, 0)
+        after = np.minimum(points + quiet // 2, len(samples))
+        around = energy[after] - energy[before]
+        edges.append(int(points[np.argmin(around)]))
     return np.split(samples, edges[1:])

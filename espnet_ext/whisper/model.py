@@ -53,11 +53,10 @@ def load_whisper(
     try:
         from faster_whisper import WhisperModel
 
-        folder = (
-            find_weights(WHISPER).parent
-            if model in (None, BUNDLED)
-            else Path(str(model))
-        )
+        if model in (None, BUNDLED):
+            folder = find_weights(WHISPER).parent
+        else:
+            folder = Path(str(model))
     except (ImportError, InputError) as error:
         raise InputError(
             f"Whisper is not installed ({error}): pip install "
@@ -71,7 +70,7 @@ def load_whisper(
     if device != "cpu":
         load_cublas()
     kind = compute_type or ("int8" if device == "cpu" else "float16")
-    index = list(range(gpus(device))) if every_gpu else 0
+    index = list(range(count_copies(device))) if every_gpu else 0
     try:
         return WhisperModel(
             str(folder),
@@ -93,14 +92,17 @@ def load_cublas() -> str:
     PyTorch's environment may bring another CUDA's. Taken is the system's, or else that
     of the package nvidia-cublas-cu12, whose folder no linker searches.
     """
+    # A bare name is looked for by the system's linker; `nvidia` is a namespace of which
+    # several folders may have a part.
+    places = [""]
     packages = find_spec("nvidia")
-    folders = [
-        Path(path, "cublas", "lib")
-        for path in (packages and packages.submodule_search_locations) or ()
-    ]
-    for place in ("", *(f"{folder}/" for folder in folders)):
+    if packages and packages.submodule_search_locations:
+        for path in packages.submodule_search_locations:
+            places.append(f"{Path(path, 'cublas', 'lib')}/")
+    for place in places:
         try:
-            # The second library needs the first.
+            # The second library needs the first, and CTranslate2 finds both by their
+            # names once they are loaded for all.
             for name in (CUBLAS.replace("cublas", "cublasLt"), CUBLAS):
                 ctypes.CDLL(f"{place}{name}", ctypes.RTLD_GLOBAL)
         except OSError:
@@ -116,7 +118,7 @@ def load_cublas() -> str:
 load_once = keep_last(load_whisper)  # for workers, whose next shard has the same model
 
 
-def gpus(device: str) -> int:
+def count_copies(device: str) -> int:
     """Count the copies of a model that decode at the same time.
 
     There is one per GPU, or one on the CPU.
@@ -133,7 +135,7 @@ def is_converted(model: str | Path) -> bool:
     return model == BUNDLED or (Path(model) / CONVERTED).is_file()
 
 
-def converted(model: str, folder: Path) -> str:
+def convert_once(model: str, folder: Path) -> str:
     """Return a model that CTranslate2 reads.
 
     One of ``transformers``, a folder or a name of the hub, is converted once, into
@@ -152,10 +154,11 @@ def converted(model: str, folder: Path) -> str:
         from transformers import AutoTokenizer
 
         try:
+            # The folder is there already, and empty.
             TransformersConverter(model).convert(str(output), force=True)
-            AutoTokenizer.from_pretrained(
-                model, trust_remote_code=False
-            ).backend_tokenizer.save(str(output / "tokenizer.json"))
+            tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+            # faster-whisper reads this file, which the converter does not write.
+            tokenizer.backend_tokenizer.save(str(output / "tokenizer.json"))
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(
@@ -167,18 +170,20 @@ def converted(model: str, folder: Path) -> str:
     return str(folder)
 
 
-def token_limit(seconds: float, per_second: int, spare: int) -> int:
+def find_token_limit(seconds: float, per_second: int, spare: int) -> int:
     """Return the most tokens of some audio.
 
     A search that repeats itself would run to the last position.
 
-    >>> token_limit(2.5, 12, 10), token_limit(30.0, 12, 10)
+    >>> find_token_limit(2.5, 12, 10), find_token_limit(30.0, 12, 10)
     (40, 224)
     """
     return min(MOST_TOKENS, math.ceil(seconds * per_second) + spare)
 
 
-def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word, ...]:
+def join_whole_words(
+    parts: Iterable[Word], longest: float = math.inf
+) -> tuple[Word, ...]:
     """Join what is written without a blank between.
 
     Whisper's aligner divides words at punctuation.
@@ -188,7 +193,7 @@ def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word,
     by digit, and languages that write no blanks.
 
     >>> parts = [Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)]
-    >>> whole_words(parts)
+    >>> join_whole_words(parts)
     (Word(text=" o'clock.", start=0, end=2, confidence=0.5),)
     """
     joined: list[Word] = []
@@ -200,22 +205,22 @@ def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word,
         elif continues:
             last = joined.pop()
             text = last.text + part.text
-            end = (
-                replace(part, confidence=min(last.confidence, part.confidence))
-                if spoken
-                else last
-            )
-            part = replace(end, text=text, start=last.start)
+            if spoken:
+                # A word is as certain as its least certain part.
+                confidence = min(last.confidence, part.confidence)
+                part = replace(part, text=text, start=last.start, confidence=confidence)
+            else:
+                part = replace(last, text=text)
         joined.append(part)
     return tuple(joined)
 
 
-def inside(word: Word, start: float, end: float) -> tuple[float, float]:
+def place_in_recording(word: Word, start: float, end: float) -> tuple[float, float]:
     """Return a word's start and end in the recording, for a word of a window.
 
     Whisper's may lie past the window's end.
 
-    >>> inside(Word("late", 1.5, 2.5), 10.0, 12.0)
+    >>> place_in_recording(Word("late", 1.5, 2.5), 10.0, 12.0)
     (11.5, 12.0)
     """
     first = min(max(start, start + word.start), end)

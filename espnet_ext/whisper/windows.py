@@ -29,10 +29,10 @@ from espnet_ext.whisper.model import (
     LONGEST_WORD,
     RATE,
     TRAINED_WINDOW,
-    inside,
+    find_token_limit,
+    join_whole_words,
     load_once,
-    token_limit,
-    whole_words,
+    place_in_recording,
 )
 from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.settings import Count, Flag, StrictMapping
@@ -53,9 +53,8 @@ class WhisperSearch(StrictMapping):
     """
 
     digits: Flag = True
-    tokens_per_second: Count = (
-        6  # nobody speaks faster, but a search that repeats itself would run on
-    )
+    # nobody speaks faster, but a search that repeats itself would run on
+    tokens_per_second: Count = 6
     spare_tokens: Count = 6
 
 
@@ -73,87 +72,79 @@ class WindowWhisper:
         self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual=False)
         self._suppressed = [-1]  # what the model's own config names
         if not search.digits:
-            vocabulary = self._network.hf_tokenizer.get_vocab().items()
-            with_digits = (
-                id for piece, id in vocabulary if any(map(str.isdigit, piece))
-            )
-            self._suppressed += sorted(
-                id for id in with_digits if id < self._tokenizer.eot
-            )
+            vocabulary = self._network.hf_tokenizer.get_vocab()
+            for piece, id in sorted(vocabulary.items(), key=lambda item: item[1]):
+                # Symbols have digits too, those of times: they come after the text's
+                # pieces, of which the end is the first.
+                if id < self._tokenizer.eot and any(map(str.isdigit, piece)):
+                    self._suppressed.append(id)
 
     def decode(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
         """Recognise windows, float32, (samples,), 16 kHz, at most 30 s.
 
         Windows of equal length are in one batch.
         """
+        # In whole seconds: more windows share a length, and what one is padded with
+        # does not depend on the others.
         lengths: dict[int, list[int]] = {}
         for index, samples in enumerate(windows):
-            lengths.setdefault(
-                min(TRAINED_WINDOW, math.ceil(len(samples) / RATE) + PADDING), []
-            ).append(index)
+            padded = math.ceil(len(samples) / RATE) + PADDING
+            lengths.setdefault(min(TRAINED_WINDOW, padded), []).append(index)
         found: dict[int, tuple[Word, ...]] = {}
         for seconds, indices in lengths.items():
             for batch in batched(indices, TOGETHER):
-                found |= zip(
-                    batch,
-                    self._batch([windows[index] for index in batch], seconds),
-                    strict=True,
-                )
+                own = [windows[index] for index in batch]
+                heard = self._recognise_batch(own, seconds)
+                found |= zip(batch, heard, strict=True)
         return [found[index] for index in range(len(windows))]
 
-    def _batch(
+    def _recognise_batch(
         self, windows: Sequence[np.ndarray], seconds: int
     ) -> Iterator[tuple[Word, ...]]:
+        """Yield the words of windows, each padded to so many seconds."""
         from ctranslate2 import StorageView
 
-        model, frames = self._network.model, seconds * FRAMES_PER_SECOND
+        model = self._network.model
+        frames = seconds * FRAMES_PER_SECOND
         padded = np.zeros((len(windows), seconds * RATE), dtype=np.float32)
         for row, samples in zip(padded, windows, strict=True):
             row[: len(samples)] = samples[: len(row)]
-        features = [
-            self._network.feature_extractor(row, padding=0)[:, :frames]
-            for row in padded
-        ]
-        encoded = model.encode(
-            StorageView.from_array(np.stack(features).astype(np.float32)), to_cpu=False
-        )
+        features = []
+        for row in padded:
+            # Without the half minute of silence that Whisper pads with.
+            features.append(self._network.feature_extractor(row, padding=0)[:, :frames])
+        storage = StorageView.from_array(np.stack(features).astype(np.float32))
+        # On the device, where the search and the alignment read the encodings.
+        encoded = model.encode(storage, to_cpu=False)
+        prompt = [*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]
+        search = self._search
+        most = find_token_limit(seconds, search.tokens_per_second, search.spare_tokens)
         results = model.generate(
             encoded,
-            [[*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]]
-            * len(windows),
+            [prompt] * len(windows),
             beam_size=1,
-            # it halves the length that it is given
-            max_length=2
-            * token_limit(
-                seconds, self._search.tokens_per_second, self._search.spare_tokens
-            ),
+            max_length=2 * most,  # it halves the length that it is given
             suppress_tokens=self._suppressed,
         )
-        tokens = [
-            [
-                token
-                for token in result.sequences_ids[0]
-                if token < self._tokenizer.eot
-            ]  # the others are symbols
-            for result in results
-        ]
-        spoken = [
-            min(frames, max(2, len(samples) * FRAMES_PER_SECOND // RATE))
-            for samples in windows
-        ]
-        for words in self._network.find_alignment(
-            self._tokenizer, tokens, encoded, spoken
-        ):
-            yield whole_words(
-                Word(
-                    word["word"],
-                    float(word["start"]),
-                    float(word["end"]),
-                    float(word["probability"]),
-                )
-                for word in words
-                if word["word"].strip()
-            )
+        tokens = []
+        spoken = []  # frames of each window without its padding
+        for result, samples in zip(results, windows, strict=True):
+            # From the end on there are symbols.
+            ids = result.sequences_ids[0]
+            tokens.append([token for token in ids if token < self._tokenizer.eot])
+            # The encoder halves the frames, and the aligner needs one at least.
+            own = max(2, len(samples) * FRAMES_PER_SECOND // RATE)
+            spoken.append(min(frames, own))
+        aligned = self._network.find_alignment(self._tokenizer, tokens, encoded, spoken)
+        for words in aligned:
+            parts = []
+            for word in words:
+                if word["word"].strip():
+                    start = float(word["start"])
+                    end = float(word["end"])
+                    confidence = float(word["probability"])
+                    parts.append(Word(word["word"], start, end, confidence))
+            yield join_whole_words(parts)
 
 
 class WindowShard(NamedTuple):
@@ -180,37 +171,32 @@ def decode_turns(
     ``hypotheses.jsonl`` is written into ``output``. ``references`` is SegLST, with
     times: who talks when. ``nj`` is the number of processes.
     """
-    spans, durations, turns = (
-        read_spans(data),
-        read_table(data / "utt2dur"),
-        group_by_recording(read_segments(references)),
-    )
+    spans = read_spans(data)
+    durations = read_table(data / "utt2dur")
+    turns = group_by_recording(read_segments(references))
     for key, seconds in durations.items():
         if float(seconds) > TRAINED_WINDOW:
             raise InputError(
                 f"{data}: {key} has {seconds} s, but Whisper hears at most "
                 f"{TRAINED_WINDOW} s at once"
             )
-        if parse_window_id(key)[0] not in turns:
+        recording, _ = parse_window_id(key)
+        if recording not in turns:
             raise InputError(
-                f"{references}: {parse_window_id(key)[0]} has no turns: give the "
-                "references of these recordings"
+                f"{references}: {recording} has no turns: give the references of "
+                "these recordings"
             )
     # windows of the same length come together
     keys = sorted(spans, key=lambda key: (-float(durations[key]), key))
     shards = []
     for number, part in enumerate(batched(keys, _WINDOWS_OF_A_SHARD), start=1):
-        known = {
-            parse_window_id(key)[0]: turns[parse_window_id(key)[0]] for key in part
-        }
-        shards.append(
-            WindowShard(str(number), {key: spans[key] for key in part}, known, search)
-        )
-    found = [
-        item
-        for own in map_shards(decode_shard, shards, nj=nj, describe="windows")
-        for item in own
-    ]
+        own = {key: spans[key] for key in part}
+        recordings = dict.fromkeys(parse_window_id(key)[0] for key in part)
+        known = {recording: turns[recording] for recording in recordings}
+        shards.append(WindowShard(str(number), own, known, search))
+    found: list[Segment] = []
+    for heard in map_shards(decode_shard, shards, nj=nj, describe="windows"):
+        found += heard
     write_hypotheses(output / "hypotheses.jsonl", found)
     say(f"{len(spans)} windows, {sum(len(item.words) for item in found)} words")
 
@@ -228,11 +214,11 @@ def decode_shard(shard: WindowShard) -> list[Segment]:
         window = Segment(
             recording, NOBODY, (), round(start, 3), round(end, 3), window=index
         )
-        found += by_turns(words, window, shard.turns[recording], normalise)
+        found += split_by_turns(words, window, shard.turns[recording], normalise)
     return found
 
 
-def by_turns(
+def split_by_turns(
     words: Sequence[Word],
     window: Segment,
     turns: Sequence[Segment],
@@ -248,12 +234,10 @@ def by_turns(
     """
     own: dict[str, list[tuple[str, tuple[float, float], float]]] = {}
     for word in words:
-        start, end = inside(word, window.start, window.end)
+        start, end = place_in_recording(word, window.start, window.end)
+        # A pause before a word is a part of it; the word itself is at the end.
         start = max(start, end - LONGEST_WORD)
-        middle = (start + end) / 2
-        turn = min(
-            turns, key=lambda turn: max(turn.span[0] - middle, middle - turn.span[1])
-        )
+        turn = find_nearest_turn(turns, (start + end) / 2)
         for text in normalise(word.text).split():
             timed = text, (round(start, 3), round(end, 3)), round(word.confidence, 3)
             own.setdefault(turn.speaker, []).append(timed)
@@ -272,3 +256,17 @@ def by_turns(
             )
         )
     return found
+
+
+def find_nearest_turn(turns: Sequence[Segment], time: float) -> Segment:
+    """Return the turn that is nearest to a time, in seconds; of several the first.
+
+    Inside a turn the distance is negative: where turns overlap, it is the one of which
+    the time lies deeper inside.
+    """
+
+    def measure_distance(turn: Segment) -> float:
+        start, end = turn.span
+        return max(start - time, time - end)
+
+    return min(turns, key=measure_distance)

@@ -20,7 +20,7 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription import engines
-from espnet_ext.transcription.notes import NOTES, key_of, unfinished
+from espnet_ext.transcription.notes import NOTES, compute_key, list_unfinished
 from espnet_ext.transcription.recordings import (
     ENDINGS,
     KINDS,
@@ -211,7 +211,7 @@ def again(audio, tmp_path):
         left, before = named(of), len(faults)
         failed = lambda path, reason: faults.append(reason)  # noqa: E731
         if not overwrite:
-            left, _ = unfinished(
+            left, _ = list_unfinished(
                 left,
                 tmp_path,
                 kinds,
@@ -300,23 +300,23 @@ def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(
 ):
     shutil.copytree(model, tmp_path / "own")
     own, link = tmp_path / "own", tmp_path / "own" / "5epoch.pth"
-    key = key_of(own, Request())
+    key = compute_key(own, Request())
     assert (
         key
-        == key_of(own, Request(work=tmp_path))
-        == key_of(Path(os.path.relpath(own)), Request())
+        == compute_key(own, Request(work=tmp_path))
+        == compute_key(Path(os.path.relpath(own)), Request())
     )
     link.symlink_to("nothing")
     (own / "train.log").touch()
-    assert key == key_of(own, Request()), (
+    assert key == compute_key(own, Request()), (
         "other files in the folder of a training do not matter"
     )
-    others = [key_of(None, Request()), key_of(own, Request(window=2.0))]
+    others = [compute_key(None, Request()), compute_key(own, Request(window=2.0))]
     with (own / "config.yaml").open("a") as file:
         file.write("# changed\n")
-    others.append(key_of(own, Request()))
+    others.append(compute_key(own, Request()))
     os.utime(own / "model.pth", (1, 1))
-    assert len({key, *others, key_of(own, Request())}) == 5
+    assert len({key, *others, compute_key(own, Request())}) == 5
     again()
     os.utime(audio, (1, 1))
     assert again() == 0 and len(again.heard) == 2 and not again.done

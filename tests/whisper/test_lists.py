@@ -23,13 +23,13 @@ from espnet_ext.whisper import model as model_module
 from espnet_ext.whisper.lists import (
     FirstPass,
     Whisper,
-    combine,
-    cut,
+    combine_texts,
+    cut_at_quiet_points,
     decode_utterances,
     make_lists,
-    plan,
+    plan_shards,
 )
-from espnet_ext.whisper.model import RATE, converted, load_cublas, load_whisper
+from espnet_ext.whisper.model import RATE, convert_once, load_cublas, load_whisper
 from espnet_ext.work.settings import check_settings
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
@@ -121,12 +121,12 @@ def test_a_batch_gives_what_its_utterances_give(
 def test_a_model_of_transformers_is_converted_once(
     random_whisper: Path, samples, first_pass, tmp_path: Path
 ) -> None:
-    made = converted(str(random_whisper / "hf"), tmp_path / "whisper")
+    made = convert_once(str(random_whisper / "hf"), tmp_path / "whisper")
     written = (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns
     assert (
-        converted(str(random_whisper / "hf"), tmp_path / "whisper")
+        convert_once(str(random_whisper / "hf"), tmp_path / "whisper")
         == made
-        == converted(made, tmp_path / "other")
+        == convert_once(made, tmp_path / "other")
     )
     assert (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns == written and not (
         tmp_path / "other"
@@ -141,7 +141,7 @@ def test_a_model_of_transformers_is_converted_once(
     with pytest.raises(
         InputError, match="/nowhere: neither a folder with a Whisper model"
     ):
-        converted("/nowhere", tmp_path / "nothing")
+        convert_once("/nowhere", tmp_path / "nothing")
 
 
 def test_models_that_cannot_be_read(first_pass, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_batches_hold_utterances_of_similar_length(
     batched = first_pass.model_copy(update={"batch": 16})
     shards = [
         list(shard.tables["wav.scp"])
-        for shard in plan(tmp_path, tmp_path, batched, "cuda", 1)
+        for shard in plan_shards(tmp_path, tmp_path, batched, "cuda", 1)
     ]
     assert sorted(utterance for shard in shards for utterance in shard) == sorted(
         seconds
@@ -229,7 +229,7 @@ def test_batches_hold_utterances_of_similar_length(
         seconds[shards[0][0]] > seconds[shards[-1][-1]]
     )  # the longest first, so that the end is not waited for
     # one by one, on CPUs, shards take equally long
-    split = plan(tmp_path, tmp_path, first_pass, "cpu", 1)
+    split = plan_shards(tmp_path, tmp_path, first_pass, "cpu", 1)
     lengths = [
         sum(seconds[utterance] for utterance in shard.tables["wav.scp"])
         for shard in split
@@ -258,7 +258,7 @@ def test_the_key_of_a_shard_changes_with_its_inputs(first_pass, data, tmp_path) 
 
     def keys(**changes) -> set[str]:
         changed = first_pass.model_copy(update={"model": str(folder), **changes})
-        return {shard.key for shard in plan(data, tmp_path, changed, "cpu", 1)}
+        return {shard.key for shard in plan_shards(data, tmp_path, changed, "cpu", 1)}
 
     before = keys()
     assert keys() == before and not (keys(nbest=3) | keys(beam=9)) & before
@@ -350,7 +350,7 @@ def test_combinations_are_the_best_of_all(pieces: list, count: int) -> None:
     for choice in product(*pieces):
         text = " ".join(" ".join(text for text, _ in choice).split())
         every[text] = max(sum(score for _, score in choice), every.get(text, -math.inf))
-    found = combine(pieces, count)
+    found = combine_texts(pieces, count)
     assert found[0][1] == max(every.values())
     assert all(every[text] >= score for text, score in found)
     assert [score for _, score in found] == sorted(
@@ -365,7 +365,7 @@ def test_pieces_are_short_enough_and_lose_nothing(
     length: int, longest: int, seed: int
 ) -> None:
     samples = np.random.default_rng(seed).normal(size=length)
-    pieces = cut(samples, longest, quiet=4)
+    pieces = cut_at_quiet_points(samples, longest, quiet=4)
     assert np.array_equal(np.concatenate(pieces), samples)
     assert len(pieces) == math.ceil(length / longest)
     assert all(0 < len(piece) <= longest for piece in pieces)
@@ -375,7 +375,7 @@ def test_pieces_are_short_enough_and_lose_nothing(
 def test_a_cut_is_where_it_is_quiet(quiet_at: int) -> None:
     samples = np.random.default_rng(1).normal(size=120)
     samples[quiet_at - 5 : quiet_at + 5] *= 0.01
-    first, _ = cut(samples, 80, quiet=6)
+    first, _ = cut_at_quiet_points(samples, 80, quiet=6)
     assert abs(len(first) - quiet_at) <= 5
 
 

@@ -17,8 +17,8 @@ from espnet_ext.whisper.windows import (
     DEFAULT_SEARCH,
     WhisperSearch,
     WindowWhisper,
-    by_turns,
     decode_turns,
+    split_by_turns,
 )
 
 NORMALISE = find_normaliser(LIBRISPEECH)[0]
@@ -46,7 +46,7 @@ def test_a_word_belongs_to_the_nearest_turn_and_is_written_as_the_reference():
         ),  # with the pause before it, and ends after the window
     ]
     anne, bob = sorted(
-        by_turns(words, window(), TURNS, NORMALISE), key=lambda item: item.speaker
+        split_by_turns(words, window(), TURNS, NORMALISE), key=lambda item: item.speaker
     )
     assert (anne.words, anne.times) == (
         ("HELLO", "TWENTY", "ONE"),
@@ -60,7 +60,7 @@ def test_a_word_belongs_to_the_nearest_turn_and_is_written_as_the_reference():
 
 
 def test_a_window_without_words_is_known():
-    assert by_turns([Word(" -", 0.0, 0.1, 0.1)], window(), TURNS, NORMALISE) == [
+    assert split_by_turns([Word(" -", 0.0, 0.1, 0.1)], window(), TURNS, NORMALISE) == [
         window()
     ]
 
