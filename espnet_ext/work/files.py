@@ -17,48 +17,52 @@ from typing import IO, Any, BinaryIO, cast
 from espnet_ext.errors import InputError
 
 _GZIP = b"\x1f\x8b"  # how such files begin
+# How others begin, which are not unpacked.
 _PACKED = {
     b"BZh91AY&SY": "bzip2",
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
     b"7z\xbc\xaf\x27\x1c": "7-Zip",
-}  # how others begin, which are not unpacked
+}
 
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
-    """Open a temporary file (text: UTF-8) beside ``path`` and rename it on success; an
-    error leaves ``path`` alone.
+    """Open a temporary file (text: UTF-8) beside ``path`` and rename it on success.
 
-    Of a link, its target is written. What is no regular file, such as a pipe or
-    ``/dev/stdout``, is written to directly.
+    An error leaves ``path`` alone. Of a link, its target is written. What is no regular
+    file, such as a pipe or ``/dev/stdout``, is written to directly.
     """
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder: name a file")
+    encoding = None if "b" in mode else "utf-8"
     if is_special(path):
-        with open(path, mode, encoding=None if "b" in mode else "utf-8") as file:
+        with open(path, mode, encoding=encoding) as file:
             yield file
         return
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, as only within a file system a rename is atomic.
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as file:
+        with os.fdopen(handle, mode, encoding=encoding) as file:
             yield file
+            # On the disk before it has the name, or after a power cut the name might
+            # stand for an empty file.
             file.flush()
             os.fsync(file.fileno())
-        # the mask can only be read by setting another
+        # mkstemp lets only the owner read. The mask can only be read by setting
+        # another.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if (
-            isinstance(error, OSError) and error.filename is None
-        ):  # a full disk: name what could not be written
+        # A full disk: name what could not be written.
+        if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)
         raise
 
@@ -73,23 +77,26 @@ def is_special(path: Path) -> bool:
 
 @contextmanager
 def scratch_beside(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside what is to be written, locked by this process;
-    remove those of killed runs.
+    """Yield a temporary folder beside what is to be written, locked by this process.
+
+    Those of killed runs are removed.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{output.name}.espnet_ext."
+    # A lock ends with its process: what can be locked is nobody's any more.
     for left in output.parent.glob(f"{escape(prefix)}*"):
-        with suppress(OSError), _locked_folder(left):
+        with suppress(OSError), _lock_folder(left):
             shutil.rmtree(left, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(dir=output.parent, prefix=prefix) as name,
-        _locked_folder(name),
+        _lock_folder(name),
     ):
         yield Path(name)
 
 
 @contextmanager
-def _locked_folder(folder: str | Path) -> Iterator[None]:
+def _lock_folder(folder: str | Path) -> Iterator[None]:
+    """Hold a lock on a folder; an OSError says that another process has it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,6 +112,7 @@ def open_unpacked(path: str | Path) -> Iterator[BinaryIO]:
     Raises InputError: it is packed in another way, or broken.
     """
     with open(path, "rb") as file:
+        # By peek, so that nothing is lost of a pipe, which cannot go back.
         for begin, packer in _PACKED.items():
             if file.peek(len(begin))[: len(begin)] == begin:
                 raise InputError(
@@ -125,13 +133,15 @@ def open_unpacked(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_write_text(path: str | Path) -> Iterator[IO[str]]:
-    """Write text as :func:`atomic_write` does, gzipped if it is called .gz. The same
-    text gives the same bytes.
+    """Write text as :func:`atomic_write` does, gzipped if it is called .gz.
+
+    The same text gives the same bytes.
     """
     if Path(path).suffix != ".gz":
         with atomic_write(path) as file:
             yield file
         return
+    # Gzip's header has a name and a time; both are left out.
     with (
         atomic_write(path, "wb") as packed,
         gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as stream,
@@ -150,15 +160,18 @@ def write_json(path: str | Path, value: Any) -> None:
 def parse_json(
     text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:
-    """Parse JSON; ValueError also for what is nested too deeply, or has a string that
-    could not be written again.
+    """Parse JSON, with a ValueError for all that cannot be read or written again.
 
-    A whole number beyond the range of a float is read as infinity, like ``1e999``.
+    That is also what is nested too deeply, and half of a surrogate pair. A whole number
+    beyond the range of a float is read as infinity, like ``1e999``.
     """
     try:
-        value = json.loads(text, parse_int=_int, object_pairs_hook=object_pairs_hook)
+        value = json.loads(
+            text, parse_int=_parse_int, object_pairs_hook=object_pairs_hook
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    # Only an escape \ud800 to \udfff can make one, and texts with one are rare.
     if "\\ud" in text.lower():
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -170,7 +183,8 @@ def parse_json(
 
 
 def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`;
+    """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`.
+
     Python takes the last in silence.
     """
     table = dict(pairs)
@@ -182,7 +196,9 @@ def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _int(digits: str) -> int | float:
+def _parse_int(digits: str) -> int | float:
+    # As a float first: int() takes the square of the digits' number in time, and Python
+    # refuses more than 4,300 of them.
     number = float(digits)
     return number if abs(number) == float("inf") else int(digits)
 
@@ -229,31 +245,35 @@ def expand_home(value: str | Path) -> Path:
 def list_files_below(
     folder: str | Path, unreadable: Callable[[OSError], None] | None = None
 ) -> Iterator[Path]:
-    """Return all files below ``folder``, in the same order on every machine; none if it
-    is not there.
+    """List all files below ``folder``, in the same order on every machine.
 
-    Links to folders are followed, since large parts of a corpus are often elsewhere,
-    but not one to a folder above it. A broken link counts as a file. A folder that
-    cannot be read raises InputError, or ``unreadable`` gets its error.
+    There are none if the folder is not there. Links to folders are followed, since
+    large parts of a corpus are often elsewhere, but not one to a folder above it. A
+    broken link counts as a file. A folder that cannot be read raises InputError, or
+    ``unreadable`` gets its error.
     """
 
-    def refuse(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            reason = (
-                f"cannot be read ({error.strerror}): give yourself permission, or "
-                "name others"
-            )
-            raise InputError(f"{error.filename}: {reason}")
-
-    def leads_back(path: Path) -> bool:
-        return path.is_symlink() and path.parent.resolve().is_relative_to(
-            path.resolve()
-        )
-
-    for parent, folders, names in os.walk(
-        folder, followlinks=True, onerror=unreadable or refuse
-    ):
+    onerror = unreadable or _refuse_unreadable
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=onerror):
+        # In place: os.walk goes into what is left in the list, in its order.
         folders[:] = sorted(
-            name for name in folders if not leads_back(Path(parent, name))
+            name for name in folders if not _leads_back(Path(parent, name))
         )
-        yield from (Path(parent, name) for name in sorted(names))
+        for name in sorted(names):
+            yield Path(parent, name)
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    """Refuse a folder that cannot be read, other than one that is not there."""
+    if not isinstance(error, FileNotFoundError):
+        raise InputError(
+            f"{error.filename}: cannot be read ({error.strerror}): give yourself "
+            "permission, or name others"
+        )
+
+
+def _leads_back(path: Path) -> bool:
+    """Return whether a path is a link to a folder above it."""
+    if not path.is_symlink():
+        return False
+    return path.parent.resolve().is_relative_to(path.resolve())

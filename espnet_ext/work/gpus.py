@@ -1,4 +1,4 @@
-"""GPUs of processes: hidden, given, counted.
+"""Hide, give and count the GPUs of processes.
 
 CUDA reads ``CUDA_VISIBLE_DEVICES`` once, when it starts in a process, and a process in
 which it has started cannot fork another that asks it anything. ESPnet starts it when it
@@ -47,25 +47,29 @@ def are_hidden() -> bool:
 
 
 def hide_gpus() -> None:
-    """Hide all GPUs from this process, unless CUDA has started in it, and from those
-    that it starts.
+    """Hide all GPUs from this process and those that it starts.
+
+    Where CUDA has started already, only from those.
     """
     os.environ[VISIBLE] = ""
 
 
 def count_asked(words: Sequence[str]) -> int:
-    """Return N of ``--ngpu N`` in a command line; 0 without it.
+    """Find N of ``--ngpu N`` in a command line; 0 without it.
 
     >>> count_asked(["--ngpu", "2"]), count_asked(["--ngpu=1"]), count_asked([])
     (2, 1, 0)
     """
+    # Not by the command's own parser, which imports torch, and torch would see the
+    # GPUs.
     asked = re.search(r"(?<!\S)--ngpu[ =](\d+)(?!\S)", " ".join(words))
     return int(asked[1]) if asked else 0
 
 
 def hide_unless_asked(words: Sequence[str]) -> None:
-    """Hide all GPUs unless a command line asks for some. Call it before any import of
-    torch or ESPnet.
+    """Hide all GPUs unless a command line asks for some.
+
+    Call it before any import of torch or ESPnet.
     """
     if not count_asked(words):
         hide_gpus()
@@ -73,8 +77,9 @@ def hide_unless_asked(words: Sequence[str]) -> None:
 
 @contextmanager
 def give_gpus(names: Sequence[str] | None) -> Iterator[None]:
-    """Let the processes that are started meanwhile see these GPUs only; None: those
-    that this one sees.
+    """Let the processes that are started meanwhile see these GPUs only.
+
+    With None they see those that this one sees.
     """
     before = os.environ.get(VISIBLE)
     try:
@@ -89,8 +94,9 @@ def give_gpus(names: Sequence[str] | None) -> Iterator[None]:
 
 
 class NewProcess(SpawnProcess):
-    """A process with an interpreter of its own, which sees the GPUs ``gpus`` only;
-    None: those of its parent.
+    """A process with an interpreter of its own, which sees the GPUs ``gpus`` only.
+
+    With None it sees those of its parent.
     """
 
     def __init__(self, *arguments: Any, gpus: Sequence[str] | None, **named: Any):
@@ -104,8 +110,9 @@ class NewProcess(SpawnProcess):
 
 
 class NewWorkers(SpawnContext):
-    """Makes the processes of a pool: each sees the GPU that the fewest of those alive
-    have; no GPU at all if there is none to give.
+    """Makes the processes of a pool, each of which sees one GPU, or none without any.
+
+    It is the GPU that the fewest of the processes alive have.
     """
 
     def __init__(self, gpus: Sequence[str]) -> None:
@@ -120,7 +127,8 @@ class NewWorkers(SpawnContext):
         """Make a process, as ``multiprocessing.Process`` does."""
         alive = [process for process in self._made if process.is_alive()]
         workers = Counter(gpu for process in alive for gpu in process.gpus or ())
-        # a tuple of none or one, as lists of GPUs are
+        # None or one of them. Counted anew for each process, as those that have died
+        # leave their GPUs free, and others take their places.
         own = tuple(sorted(self._gpus, key=lambda name: workers[name])[:1])
         process = NewProcess(*arguments, gpus=own, **named)
         self._made = [*alive, process]
@@ -183,7 +191,7 @@ def require_own_gpus(number: int) -> None:
     visible = os.environ.get(VISIBLE)
     _refuse_more(number, seen)
     if visible is not None and seen > len(list_names(visible)):
-        # it would take a GPU that is another process's
+        # It would take a GPU that is another process's.
         raise RuntimeError(
             f"CUDA started before {VISIBLE} was {visible}: {seen} GPUs are seen"
         )

@@ -68,7 +68,7 @@ def run_calls(
     (folder / CALLS).write_bytes(pickle.dumps(list(calls)))
     interpreter = write_interpreter(folder / "1.log")
     words = list_job_words(wrapper, folder, interpreter, jobs, ngpu)
-    waiting = set(range(len(calls)))
+    waiting = set(range(len(calls)))  # indices of calls without an outcome
 
     def collect() -> None:
         for index in sorted(waiting):
@@ -82,6 +82,7 @@ def run_calls(
             collect()
             time.sleep(POLL_SECONDS)
         status = process.wait()
+    # Of jobs that have failed, no more is waited for.
     deadline = time.monotonic() + (APPEAR_SECONDS if status == 0 else 0.0)
     collect()
     while waiting and time.monotonic() < deadline:
@@ -89,6 +90,7 @@ def run_calls(
         collect()
     if waiting or status:
         check_interpreter(interpreter, wrapper.words)
+        # Call i is that of job i modulo n, and jobs count from 1 (run_share).
         first = min(waiting, default=0) % jobs + 1
         raise InputError(
             f"{describe}: {wrapper.words[0]} has ended with status {status} before "
@@ -104,7 +106,8 @@ def list_job_words(
 ) -> list[str]:
     """Return the words that start n jobs on the calls in a folder."""
     name = "JOB"
-    while name in str(folder.absolute()):  # the wrapper would replace it there, too
+    # The wrapper would replace it in the folder's path, too.
+    while name in str(folder.absolute()):
         name += "X"
     module = ["-m", "espnet_ext.work.kaldi_jobs"]
     numbers = [name, str(jobs), str(ngpu)]
@@ -124,6 +127,7 @@ def run_share(folder: Path, number: int, jobs: int, ngpu: int) -> int:
     for index in range(number - 1, len(calls), jobs):
         outcome = calls[index]()
         path = folder / f"{index}{OUTCOME}"
+        # Renamed when it is complete: who waits for it reads it as soon as it is there.
         part = path.with_suffix(".part")
         part.write_bytes(pickle.dumps(outcome))
         os.replace(part, path)
@@ -134,8 +138,10 @@ def run_share(folder: Path, number: int, jobs: int, ngpu: int) -> int:
 
 
 def take_gpu(number: int, ngpu: int) -> None:
-    """Let the job of this number see one GPU, so that the jobs on a machine share its
-    GPUs evenly; a batch system shows it one anyway. Without ``ngpu`` it sees none.
+    """Let the job of this number see one GPU; without ``ngpu`` it sees none.
+
+    So the jobs on a machine share its GPUs evenly; a batch system shows a job one
+    anyway.
     """
     names = gpus.list_gpus() if ngpu else ()
     own = names[(number - 1) % len(names)] if names else ""

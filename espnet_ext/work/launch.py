@@ -1,4 +1,4 @@
-"""Start commands by what ``train_cmd`` in cmd.sh says: a prefix, or Kaldi's wrapper.
+"""Start commands as ``train_cmd`` in cmd.sh says: by a prefix, or Kaldi's wrapper.
 
 A prefix such as ``srun --gres gpu:1`` or ``env X=1`` runs the command that follows it.
 Kaldi's wrappers (``run.pl``, ``queue.pl``, ``slurm.pl``, ``pbs.pl``, ``ssh.pl``, and
@@ -45,7 +45,7 @@ POLL_SECONDS = 0.5
 
 def is_kaldi_wrapper(words: Sequence[str]) -> bool:
     """Tell whether words, maybe after a prefix, begin a command as Kaldi has it."""
-    return _wrapper_place(words) is not None
+    return _find_wrapper(words) is not None
 
 
 def split_words(text: str, name: str) -> tuple[str, ...]:
@@ -63,45 +63,48 @@ def check_launcher(words: Sequence[str], name: str, folder: Path) -> None:
     """
     if not words:
         return
-    place = _wrapper_place(words)
+    place = _find_wrapper(words)
     programs = [words[0]] if place is None else [words[0], words[place]]
     for program in programs:
-        runs_by_perl = program != words[0] and Path(words[0]).name.startswith("perl")
-        if not shutil.which(program) and not (runs_by_perl and os.path.isfile(program)):
+        can_start = shutil.which(program) is not None
+        # A script that perl runs need be neither executable nor on PATH.
+        if program != words[0] and Path(words[0]).name.startswith("perl"):
+            can_start = can_start or os.path.isfile(program)
+        if not can_start:
             raise InputError(
                 f"{name}: {program!r} is no program that can be started here: give a "
                 "prefix such as srun, or a wrapper of Kaldi's such as queue.pl, "
-                "that is "
-                "on PATH and executable"
+                "that is on PATH and executable"
             )
     if place is not None:
         _check_wrapper_options(words[place:], name)
         _check_paths(words[place], name, folder)
 
 
-def _wrapper_place(words: Sequence[str]) -> int | None:
-    """Return the index of the wrapper among words: the first that is named like one."""
-    names = (Path(word).name for word in words)
-    return next(
-        (place for place, name in enumerate(names) if KALDI.fullmatch(name)), None
-    )
+def _find_wrapper(words: Sequence[str]) -> int | None:
+    """Find the index of the wrapper among words: the first that is named like one."""
+    for place, word in enumerate(words):
+        if KALDI.fullmatch(Path(word).name):
+            return place
+    return None
 
 
 def _check_wrapper_options(words: Sequence[str], name: str) -> None:
+    """Refuse words after a wrapper that it would take for its log or its jobs."""
     wrapper = words[0]
     place = 1
     while place < len(words):
         word = words[place]
         if JOBS.fullmatch(word):
             raise InputError(f"{name}: leave out {word}: run.sh gives the jobs itself")
+        # A wrapper of a wrapper, such as retry.pl.
         if Path(word).name != wrapper and KALDI.fullmatch(Path(word).name):
-            place += 1  # a wrapper of a wrapper, such as retry.pl
+            place += 1
             continue
         if not word.startswith("-"):
             raise InputError(
                 f"{name}: {word!r} stands where {wrapper} expects its log, which "
-                "run.sh "
-                "gives: leave it out"
+                "run.sh gives: leave it out"
             )
         place += 1 + ARGUMENTS.get(word, 1)
         if place > len(words):
@@ -129,7 +132,7 @@ def shorten(path: Path) -> str:
     if not whole.is_relative_to(here):
         return str(whole)
     short = str(whole.relative_to(here))
-    # a program's name without a folder would be looked for on PATH
+    # A program's name without a folder would be looked for on PATH.
     return short if "/" in short else f"./{short}"
 
 
@@ -144,13 +147,14 @@ def quote_word(word: str) -> str:
     """
     if PLAIN.fullmatch(word):
         return word
-    written = (
-        character
-        if PLAIN.fullmatch(character)
-        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
-        for character in word
-    )
-    return f"$'{''.join(written)}'"
+    written = ""
+    for character in word:
+        if PLAIN.fullmatch(character):
+            written += character
+        else:
+            # Bytes and not characters, as bash reads \x: one letter may be several.
+            written += "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
+    return f"$'{written}'"
 
 
 def list_launched_words(
@@ -173,6 +177,7 @@ def run_launched(launch: Sequence[str], log: Path, arguments: Sequence[str]) -> 
     """
     interpreter = write_interpreter(log)
     words = list_launched_words(launch, log, [shorten(interpreter), *arguments])
+    # What an earlier run has written must not be printed as if it were this one's.
     log.unlink(missing_ok=True)
     with start_process(words) as process:
         if is_kaldi_wrapper(launch):
@@ -192,19 +197,19 @@ def write_interpreter(log: Path) -> Path:
     path = log.with_name("python")
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write(_interpreter_text())
+        file.write(_write_interpreter_text())
     path.chmod(0o755)
     return path
 
 
-def _interpreter_text() -> str:
+def _write_interpreter_text() -> str:
     return f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
 
 
 def check_interpreter(path: Path, launch: Sequence[str]) -> None:
     """Raise InputError if a launcher has overwritten the program ``python``."""
     with suppress(OSError, UnicodeDecodeError):
-        if path.read_text(encoding="utf-8") == _interpreter_text():
+        if path.read_text(encoding="utf-8") == _write_interpreter_text():
             return
     raise InputError(
         f"{launch[0]} has overwritten {path}: it takes a log before the command, as "
@@ -218,6 +223,7 @@ def start_process(words: Sequence[str]) -> Iterator[subprocess.Popen]:
 
     A launcher that is killed leaves its jobs in the queue, so it is asked to end first.
     """
+    # supervise.py ends the command when this process is killed, which cannot do it.
     guarded = [sys.executable, "-I", supervise.__file__, *words]
     process = subprocess.Popen(guarded, start_new_session=True)
     try:
@@ -231,6 +237,7 @@ def _print_as_it_grows(log: Path, process: subprocess.Popen) -> None:
     """Print a log, which may be written on another machine, until the process ends."""
     place = 0
     while True:
+        # Asked before the log is read: what is written up to the end is printed.
         ended = process.poll() is not None
         if log.is_file():
             with open(log, "rb") as file:

@@ -1,5 +1,6 @@
-"""Keep the last model that a process has loaded, so that a worker's next shard need not
-load it again.
+"""Keep the last model that a process has loaded.
+
+A worker's next shard need not load it again.
 """
 
 import inspect
@@ -17,11 +18,11 @@ _lock = RLock()
 def keep_last[**Arguments, Model](
     load: Callable[Arguments, Model],
 ) -> Callable[Arguments, Model]:
-    """Decorate a function that loads a model: the same arguments, and files among them,
-    give the last model again.
+    """Decorate a function that loads a model, so that it gives the last one again.
 
-    Another model is loaded only after the last one is dropped, so that two never fill
-    the memory together.
+    It does for the same arguments, if files among them have not changed. Another model
+    is loaded only after the last one is dropped, so that two never fill the memory
+    together.
     """
     signature = inspect.signature(load)
 
@@ -29,16 +30,11 @@ def keep_last[**Arguments, Model](
     def load_or_reuse(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Model:
         call = signature.bind(*args, **kwargs)
         call.apply_defaults()
-        values = (*call.args, *call.kwargs.values())
-        files = [
-            Path(value)
-            for value in values
-            if isinstance(value, str | Path) and Path(value).is_file()
-        ]
-        stamps = [
-            (status.st_size, status.st_mtime_ns)
-            for status in (path.stat() for path in files)
-        ]
+        stamps = []
+        for value in (*call.args, *call.kwargs.values()):
+            if isinstance(value, str | Path) and Path(value).is_file():
+                status = Path(value).stat()
+                stamps.append((status.st_size, status.st_mtime_ns))
         key = repr((call.arguments, stamps))
         with _lock:
             if load not in _last or _last[load][0] != key:

@@ -1,5 +1,6 @@
-"""Do work once: a key of all that a result depends on, a note of it beside the result,
-a lock, an atomic rename.
+"""Do work once: by a key of all that a result depends on, a note, a lock, a rename.
+
+The note has the key, and stands beside the result; the rename is atomic.
 
 Steps of recipes (:mod:`espnet_ext.recipe.steps`), shards
 (:mod:`espnet_ext.work.shards`) and synthetic corpora use it.
@@ -25,16 +26,17 @@ POLL_SECONDS = 10.0
 
 
 def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
-    """Return a hash of JSON values and of the contents of files. That a file is missing
-    also counts.
+    """Return a hash of JSON values and of the contents of files.
+
+    That a file is missing also counts.
 
     >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
     True
     """
     contents = [[str(path), hash_content(path)] for path in files]
-    return hashlib.sha256(
-        json.dumps([values, contents], sort_keys=True, default=str).encode()
-    ).hexdigest()
+    # Sorted, as the order of keys in a mapping says nothing.
+    text = json.dumps([values, contents], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hash_content(path: str | Path) -> str | None:
@@ -48,16 +50,18 @@ def hash_content(path: str | Path) -> str | None:
 
 def stamp_folders(*folders: Path) -> str:
     """Return a hash of the absolute names, sizes and times of all files below folders.
-    It changes when a file does.
+
+    It changes when a file does, but no file need be read: a corpus has terabytes.
     """
-    paths = [path for folder in folders for path in list_files_below(folder)]
-    found = [(path, path.stat() if path.exists() else None) for path in paths]
-    return fingerprint(
-        [
-            [os.path.abspath(path), status and (status.st_size, status.st_mtime_ns)]
-            for path, status in found
-        ]
-    )
+    stamps: list[list[Any]] = []
+    for folder in folders:
+        for path in list_files_below(folder):
+            stamp = None  # of a broken link
+            if path.exists():
+                status = path.stat()
+                stamp = (status.st_size, status.st_mtime_ns)
+            stamps.append([os.path.abspath(path), stamp])
+    return fingerprint(stamps)
 
 
 def read_note(note: str | Path) -> dict[str, Any]:
@@ -75,20 +79,20 @@ def read_key(note: str | Path) -> str | None:
 
 
 def write_note(note: str | Path, key: str, **more: Any) -> None:
-    """Write a note with the key of a result, completely or not at all. ``more`` says
-    what the key is made of, and whose it is.
+    """Write a note with the key of a result, completely or not at all.
+
+    ``more`` says what the key is made of, and whose it is.
     """
     write_json(note, {"key": key, **more})
 
 
 @contextmanager
 def hold_lock(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]:
-    """Hold a lock on the file ``path``. The system releases it when this process ends,
-    also if it is killed.
+    """Hold a lock on the file ``path``.
 
-    ``on_wait`` is called with 0 if another process holds the lock, and then every ten
-    seconds with the seconds waited; with NaN if the file system has no locks: then
-    nothing is locked.
+    The system releases it when this process ends, also if it is killed. ``on_wait`` is
+    called with 0 if another process holds the lock, and then every ten seconds with the
+    seconds waited; with NaN if the file system has no locks: then nothing is locked.
     """
     lock = FileLock(path)
     waited = 0.0
@@ -109,11 +113,11 @@ def hold_lock(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[No
 
 @contextmanager
 def replace_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Path]:
-    """Yield a new folder beside ``output``. On success the key is noted in it, and it
-    replaces ``output``.
+    """Yield a new folder beside ``output``, which it replaces on success.
 
-    After an error or a kill ``output`` is unchanged. Each caller has its own folder, so
-    a worker that was considered dead and still writes does no harm.
+    The key is noted in it. After an error or a kill ``output`` is unchanged. Each
+    caller has its own folder, so a worker that was considered dead and still writes
+    does no harm.
     """
     output = Path(os.path.abspath(output))
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +125,9 @@ def replace_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[P
     try:
         yield folder
         write_note(folder / note, key)
+        # mkdtemp lets only the owner read.
         folder.chmod(0o755)
+        # A folder that is not empty cannot be replaced by a rename.
         if output.exists():
             shutil.rmtree(output)
         folder.rename(output)
@@ -133,19 +139,21 @@ def replace_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[P
 def make_folder(
     output: str | Path, key: str, write: Callable[[Path], None], what: str = "result"
 ) -> bool:
-    """Fill ``output`` with ``write``; return False if it already held the result of
-    this key, and was left unchanged.
+    """Fill ``output`` with ``write``, unless it holds the result of this key already.
 
-    The folder appears when it is complete. ``what`` names the result in messages.
+    Returned is False if it did, and was left unchanged. The folder appears when it is
+    complete. ``what`` names the result in messages.
     """
     output = Path(os.path.abspath(output))
-    if _holds(output, key, what):
+    if _holds_result(output, key, what):
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(output.with_name(f".{output.name}.lock"), lambda seconds: None):
-        if _holds(output, key, what):  # another process has made it meanwhile
+        # Another process may have made it meanwhile.
+        if _holds_result(output, key, what):
             return False
-        for left in output.parent.glob(f".{output.name}.*"):  # of killed runs
+        # With the lock held, folders of this name are of killed runs.
+        for left in output.parent.glob(f".{output.name}.*"):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
         with replace_folder(output, key) as folder:
@@ -153,7 +161,8 @@ def make_folder(
     return True
 
 
-def _holds(output: Path, key: str, what: str) -> bool:
+def _holds_result(output: Path, key: str, what: str) -> bool:
+    """Return whether a folder holds a result; InputError if it holds anything else."""
     if not os.path.lexists(output):
         return False
     if not output.is_dir():

@@ -1,5 +1,4 @@
-"""Map a function over shards of work: in this process, in several, or on a cluster
-through Dask.
+"""Map a function over shards of work: here, in several processes, or on a cluster.
 
 A shard is a small value that can be pickled (a dict or dataclass, with a ``name`` for
 messages). The function writes files and returns something small. If a worker dies, only
@@ -30,8 +29,8 @@ POLL_SECONDS = 0.2
 LOST = "lost 1 worker process: what it worked on runs again"
 DIED = (
     f"its worker process died {cluster.ALLOWED_FAILURES + 1} times while running "
-    "it (out of memory? killed?): "
-    "look at the log, give it more memory or fewer jobs, and run again"
+    "it (out of memory? killed?): look at the log, give it more memory or fewer jobs, "
+    "and run again"
 )
 # Where shards run: the YAML of a Dask cluster, or a wrapper; None: on this machine.
 type Place = Path | kaldi_jobs.Wrapper
@@ -46,11 +45,10 @@ def map_shards[Shard, Result](
     config: str | Place | None = None,
     describe: str = "decode",
 ) -> list[Result]:
-    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers in
-    the same working directory.
+    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers.
 
-    ``function`` must be at the top level of a module that workers can import.
-    ``config`` is the YAML of a Dask cluster
+    They are in the same working directory. ``function`` must be at the top level of a
+    module that workers can import. ``config`` is the YAML of a Dask cluster
     (:class:`~espnet_ext.work.cluster.ClusterSettings`), or a wrapper of Kaldi's with
     ``nj`` jobs (:mod:`~espnet_ext.work.kaldi_jobs`). Without it the workers are
     processes of this machine, and with ``nj=1`` or one shard everything runs in this
@@ -68,34 +66,39 @@ def map_shards[Shard, Result](
     if not shards:
         return []
     with _Progress(describe, shards) as progress:
-        workers = min(nj if settings is None else settings.n_workers or nj, len(shards))
+        if settings is not None and settings.n_workers:
+            nj = settings.n_workers
+        workers = min(nj, len(shards))
+        here = os.getcwd()
         if wrapper is not None:
-            calls = [
-                partial(call_on_shard, function, shard, os.getcwd()) for shard in shards
-            ]
+            calls = [partial(call_on_shard, function, shard, here) for shard in shards]
             with cluster.exit_on_signals():
                 kaldi_jobs.run_calls(
-                    wrapper, calls, workers, ngpu, progress.done, describe
+                    wrapper, calls, workers, ngpu, progress.take_outcome, describe
                 )
         elif settings is not None:
             with cluster.start_cluster(settings, workers) as (client, errors):
                 _map_on(client, errors, workers, function, progress)
         elif workers > 1:
             with cluster.exit_on_signals():
-                _map_here(function, workers, _how_to_start(ngpu), progress)
+                _map_here(function, workers, _choose_context(ngpu), progress)
         else:
             for index, shard in enumerate(shards):
-                progress.done(index, call_on_shard(function, shard, os.getcwd()))
+                progress.take_outcome(index, call_on_shard(function, shard, here))
         return [progress.results[index] for index in range(len(shards))]
 
 
-def _how_to_start(ngpu: int) -> BaseContext:
-    """Return how workers are started: forked, so that they have what is imported here,
-    or as new processes if they use a GPU or CUDA has started here.
+def _choose_context(ngpu: int) -> BaseContext:
+    """Choose how workers are started: as forks, or as new processes.
+
+    Forks have what is imported here, which takes seconds. Workers are new processes if
+    they use a GPU, or CUDA has started here, which a fork does not survive.
     """
     if ngpu:
         return gpus.NewWorkers(gpus.list_gpus())
-    return gpus.NewWorkers(()) if gpus.has_cuda_started() else get_context("fork")
+    if gpus.has_cuda_started():
+        return gpus.NewWorkers(())
+    return get_context("fork")
 
 
 def _map_here(
@@ -127,29 +130,36 @@ def _map_here(
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 index = waiting.pop(future)
                 try:
-                    progress.done(index, future.result())
+                    progress.take_outcome(index, future.result())
+                # The worker has died. Pebble starts another, and fails no other shard.
                 except ProcessExpired:
                     deaths[index] += 1
                     progress.print(LOST)
                     if deaths[index] > cluster.ALLOWED_FAILURES:
-                        progress.done(index, Failure(DIED))
-                    waiting[pool.schedule(call_on_shard, args=calls[index])] = index
+                        progress.take_outcome(index, Failure(DIED))
+                    again = pool.schedule(call_on_shard, args=calls[index])
+                    waiting[again] = index
     finally:
         pool.stop()
         pool.join()
 
 
 def _begin_worker(threads: int, forked: bool, sharing: int) -> None:
-    """Give a worker its threads, unless the environment does, and tell it how many
-    share its GPU. Ctrl-C is for the main process.
+    """Give a worker its threads, unless the environment does.
+
+    ``sharing`` is the number of workers that share its GPU.
     """
+    # A fork uses no GPU (_choose_context), and must not start CUDA.
     if forked:
         gpus.hide_gpus()
     os.environ[gpus.SHARING] = str(sharing)
+    # Ctrl-C reaches all processes of a terminal, but the main one ends its workers, by
+    # SIGTERM, for which a fork has the main process's handler.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in cluster.THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
+    # In a fork, torch has read the variables before.
     if "torch" in sys.modules:
         import torch
 
@@ -163,21 +173,25 @@ def _map_on(
     function: Callable,
     progress: "_Progress",
 ) -> None:
-    """Work on a Dask cluster. Lost workers are reported and replaced; one that cannot
-    start any ends the work.
+    """Work on a Dask cluster.
+
+    Lost workers are reported and replaced; one that cannot start any ends the work.
     """
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
     watch = _Watch(client)
+    here = os.getcwd()
+    # Not pure: Dask would take equal shards for one, and old results for new ones.
     futures = [
-        client.submit(call_on_shard, function, shard, os.getcwd(), pure=False)
+        client.submit(call_on_shard, function, shard, here, pure=False)
         for shard in progress.shards
     ]
-    index_of = {future.key: index for index, future in enumerate(futures)}
+    indices = {future.key: index for index, future in enumerate(futures)}
     queue = as_completed(futures)
     while not queue.is_empty():
         time.sleep(POLL_SECONDS)
+        # Results first: whoever was lost before them has been noted by then (_Watch).
         ended = queue.next_batch(block=False)
         for _ in range(watch.take_lost()):
             progress.print(LOST)
@@ -188,7 +202,7 @@ def _map_on(
                 outcome = Failure(DIED)
             except Exception as error:
                 outcome = Failure(f"{type(error).__name__}: {error}")
-            progress.done(index_of[future.key], outcome)
+            progress.take_outcome(indices[future.key], outcome)
         if errors and not watch.begun:
             raise ShardError(
                 f"{progress.describe}: the cluster starts no workers: {errors[0]}"
@@ -196,9 +210,8 @@ def _map_on(
         # Dask forgets workers that are lost for some seconds, with their job or because
         # a nanny is slow, and starts others only when it is told their number again.
         # Kubernetes, without a specification, replaces them itself.
-        if set(getattr(client.cluster, "worker_spec", ())) - set(
-            client.cluster.workers
-        ):
+        wanted = set(getattr(client.cluster, "worker_spec", ()))
+        if wanted - set(client.cluster.workers):
             client.cluster.scale(workers)
 
 
@@ -232,17 +245,19 @@ class _Watch:
 
 
 class _Progress:
-    """The results so far, and a line every few seconds. It has its own thread, as one
-    shard may take minutes.
+    """The results so far, and a line every few seconds.
+
+    It has its own thread, as one shard may take minutes.
     """
 
     def __init__(self, describe: str, shards: Sequence) -> None:
-        self.describe, self.shards = describe, shards
+        self.describe = describe
+        self.shards = shards
         self.results: dict[int, Any] = {}
         self._stream = sys.stderr  # stored, since shards may redirect sys.stderr
         self._start = time.monotonic()
         self._stop = Event()
-        self._thread = Thread(target=self._tick, daemon=True)
+        self._thread = Thread(target=self._print_regularly, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -252,39 +267,45 @@ class _Progress:
         self._stop.set()
         self._thread.join()
         if exception[0] is None:
-            self.print(
-                f"{len(self.results)}/{len(self.shards)} shards in {self._elapsed()}"
-            )
+            done = f"{len(self.results)}/{len(self.shards)} shards"
+            self.print(f"{done} in {self._estimate_time(1.0)}")
 
-    def done(self, index: int, outcome: Any) -> None:
-        """Take the outcome of a shard; raise the error of one that has failed, with its
-        ``name`` or number from 1.
+    def take_outcome(self, index: int, outcome: Any) -> None:
+        """Take the outcome of a shard; raise the error of one that has failed.
+
+        A ShardError has the shard's ``name``, or its number from 1.
         """
-        if isinstance(outcome, Failure):
-            if outcome.bad_input:
-                raise InputError(outcome.message)
-            shard = self.shards[index]
-            name = (
-                shard.get("name")
-                if isinstance(shard, dict)
-                else getattr(shard, "name", None)
-            )
-            raise ShardError(
-                f"{self.describe}: shard {name or index + 1} failed: "
-                f"{outcome.message.rstrip()}"
-            )
-        self.results[index] = outcome
+        if not isinstance(outcome, Failure):
+            self.results[index] = outcome
+            return
+        # A message about bad input names the file, and where it was found is no matter.
+        if outcome.bad_input:
+            raise InputError(outcome.message)
+        shard = self.shards[index]
+        if isinstance(shard, dict):
+            name = shard.get("name")
+        else:
+            name = getattr(shard, "name", None)
+        raise ShardError(
+            f"{self.describe}: shard {name or index + 1} failed: "
+            f"{outcome.message.rstrip()}"
+        )
 
     def print(self, text: str) -> None:
         line = escape_controls(f"{self.describe}: {text}")
         print(line, file=self._stream, flush=True)
 
-    def _tick(self) -> None:
+    def _print_regularly(self) -> None:
+        total = len(self.shards)
         while not self._stop.wait(PROGRESS_SECONDS):
             done = len(self.results)
-            total = len(self.shards)
-            eta = self._elapsed((total - done) / done) if done else "not known yet"
-            self.print(f"{done}/{total} shards, {self._elapsed()} elapsed, ETA {eta}")
+            elapsed = self._estimate_time(1.0)
+            eta = "not known yet"
+            if done:
+                eta = str(self._estimate_time((total - done) / done))
+            self.print(f"{done}/{total} shards, {elapsed} elapsed, ETA {eta}")
 
-    def _elapsed(self, times: float = 1.0) -> timedelta:
-        return timedelta(seconds=round(times * (time.monotonic() - self._start)))
+    def _estimate_time(self, times: float) -> timedelta:
+        """Return the time since the start, or a multiple of it, in whole seconds."""
+        seconds = time.monotonic() - self._start
+        return timedelta(seconds=round(times * seconds))

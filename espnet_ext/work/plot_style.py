@@ -1,5 +1,6 @@
-"""The style of all pictures (colours, type sizes), and how they are written. No display
-is needed.
+"""The style of all pictures (colours, type sizes), and how they are written.
+
+No display is needed.
 """
 
 from pathlib import Path

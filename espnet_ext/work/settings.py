@@ -1,6 +1,4 @@
-"""Values that people write into YAML files: their types, and one line about one that is
-wrong.
-"""
+"""Check values that people write into YAML files, and say in a line what is wrong."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -41,31 +39,36 @@ class StrictMapping(BaseModel):
 
 
 def find_fault(content: Any, error: ValidationError) -> str:
-    """Return the first thing that is wrong, in one line: its place in the content, and
-    what is expected there.
+    """Find the first thing that is wrong: its place, and what is expected there.
 
     A place is such as ``tables.1.rows[0] (baseline).paper[2]``, without what pydantic
     adds, as the branch of a union.
     """
     first = error.errors(include_url=False)[0]
-    missing = first["type"] == "missing"
     location = first["loc"]
+    if first["type"] == "missing":
+        text = f"the key {location[-1]!r} is missing"
+        location = location[:-1]
+    else:
+        text = _describe_error(dict(first))
     place = ""
     inside = content
-    for part in location[:-1] if missing else location:
+    # Parts that are not in the content are pydantic's: the branches of a union.
+    for part in location:
         if isinstance(inside, dict) and part in inside:
             inside = inside[part]
             place += f".{part}" if place else str(part)
         elif isinstance(inside, list) and isinstance(part, int):
             inside = inside[part]
             name = inside.get("name") if isinstance(inside, dict) else None
-            place += f"[{part}]" + (f" ({name})" if isinstance(name, str) else "")
-    text = f"the key {location[-1]!r} is missing" if missing else _message(dict(first))
+            place += f"[{part}]"
+            if isinstance(name, str):
+                place += f" ({name})"
     return f"{place}: {text}" if place else text
 
 
 def list_known(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Return the end of a message about an unknown name: the names there are."""
+    """List the names there are, to end a message about an unknown one."""
     return "known are " + ", ".join(names) if names else "there are none"
 
 
@@ -85,26 +88,25 @@ _MESSAGES = {  # by pydantic's kind of error; ``text`` is its own message
 }
 
 
-def _message(error: Mapping[str, Any]) -> str:
+def _describe_error(error: Mapping[str, Any]) -> str:
+    """Write what is expected of a value, and what it is."""
     context = error.get("ctx", {})
     value = error["input"]
+    # Raised by a validator of ours, whose message is whole.
     if error["type"] == "value_error":
         return str(context["error"])
     if error["type"] not in _MESSAGES:
         return f"{error['msg']} (is {value!r})"
-    hint = (
-        " (YAML reads 1e-5 as text: write 1.0e-5)"
-        if isinstance(value, str) and POWER.fullmatch(value)
-        else ""
-    )
+    hint = ""
+    if isinstance(value, str) and POWER.fullmatch(value):
+        hint = " (YAML reads 1e-5 as text: write 1.0e-5)"
     return f"{_MESSAGES[error['type']].format_map(context)}, is {value!r}{hint}"
 
 
 def check_settings[Schema: StrictMapping](
     schema: type[Schema], values: Mapping[str, Any], what: str
 ) -> Schema:
-    """Return the values of a config, as YAML has them, with the types and defaults of a
-    schema.
+    """Check the values of a config, and give them the types and defaults of a schema.
 
     The message of an InputError begins with ``what``: where the values come from, or
     what they are for.
@@ -118,8 +120,9 @@ def check_settings[Schema: StrictMapping](
 def read_settings[Schema: BaseModel](
     schema: type[Schema], path: Path, advice: str
 ) -> Schema:
-    """Read settings that were written beside a result, as JSON. The message of an
-    InputError ends with ``advice``.
+    """Read settings that were written beside a result, as JSON.
+
+    The message of an InputError ends with ``advice``.
     """
     content: Any = None
     try:
@@ -134,8 +137,9 @@ def read_settings[Schema: BaseModel](
 
 
 def parse_line(value: Any) -> str:
-    """Return the text of a value, without space around it; raises ValueError unless it
-    is one line of text.
+    """Return the text of a value, without space around it.
+
+    Raises ValueError: it is not one line of text.
     """
     if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
         raise ValueError(f"must be one line of text (a number in quotes), is {value!r}")

@@ -1,8 +1,7 @@
-"""Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip
-what is done.
+"""Split the work on a Kaldi data dir into shards, do each once, skip what is done.
 
-A folder appears completely or not at all; its ``done.json`` has a hash of everything
-that the results depend on.
+Each has its own folder of results. A folder appears completely or not at all; its
+``done.json`` has a hash of everything that the results depend on.
 """
 
 import heapq
@@ -23,7 +22,7 @@ from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import Place, map_shards
 
 DONE = "done.json"
-# as in the logs of ESPnet's own commands
+# As in the logs of ESPnet's own commands.
 LOG_FORMAT = "%(asctime)s (%(module)s:%(lineno)d) %(levelname)s: %(message)s"
 
 
@@ -35,7 +34,7 @@ class Shard:
     folder: str  # for its results
     log: str  # of ESPnet's log and output
     options: tuple[str, ...]  # of the ESPnet tool, without inputs and outputs
-    # path below ``folder`` -> Kaldi table, written there for the tool to read
+    # Path below ``folder`` -> Kaldi table, written there for the tool to read.
     tables: dict[str, dict[str, str]]
     key: str  # hash of everything that the results depend on
 
@@ -49,8 +48,9 @@ def balance(weights: Mapping[str, float], count: int) -> list[list[str]]:
 
     The heaviest ids are assigned first, each to the lightest list.
     """
-    # weight, size and number of each list: without weights the sizes are balanced, and
-    # the number makes the result the same in each run
+    # Weight, size and number of each list, of which heapq compares the first that
+    # differ: without weights the sizes are balanced, and the number makes the result
+    # the same in each run.
     heap = [(0.0, 0, number) for number in range(count)]
     parts: list[list[str]] = [[] for _ in range(count)]
     for key in sorted(weights, key=lambda key: (-weights[key], key)):
@@ -70,9 +70,7 @@ def split_evenly[T](items: Sequence[T], count: int) -> list[list[T]]:
 
 
 def fingerprint(*parts: object) -> str:
-    """Return a hash of JSON values, and of the versions of this package, ESPnet and
-    torch.
-    """
+    """Return a hash of JSON values, with our version, ESPnet's and torch's."""
     return once.fingerprint(__version__, version("espnet"), version("torch"), *parts)
 
 
@@ -86,8 +84,9 @@ def hash_files(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
 
 
 def stamp_files(files: Mapping[str, str]) -> list[list]:
-    """Return ``[id, path, size, modification time]`` of files whose content would take
-    too long to hash.
+    """Return ``[id, path, size, modification time]`` of files.
+
+    It is for those whose content would take too long to hash.
     """
     stamps = []
     for key, path in files.items():
@@ -98,8 +97,9 @@ def stamp_files(files: Mapping[str, str]) -> list[list]:
 
 @contextmanager
 def attempt(shard: Shard) -> Iterator[Path]:
-    """Yield a new folder with the shard's tables, which becomes the shard's folder; a
-    failure leaves only the log.
+    """Yield a new folder with the shard's tables, which becomes the shard's folder.
+
+    A failure leaves only the log.
     """
     try:
         with once.replace_folder(shard.folder, shard.key, DONE) as folder:
@@ -115,7 +115,11 @@ def attempt(shard: Shard) -> Iterator[Path]:
 
 @contextmanager
 def log_to(path: str | Path) -> Iterator[None]:
-    """Send logging, stdout and stderr to a file."""
+    """Send logging, stdout and stderr to a file.
+
+    ESPnet's functions write to all three, and handlers that are there write to what
+    stderr was before.
+    """
     root = logging.getLogger()
     handlers = root.handlers
     level = root.level
@@ -137,15 +141,14 @@ def log_to(path: str | Path) -> Iterator[None]:
 
 
 def remove_others(parent: Path, shards: Sequence[Shard]) -> None:
-    """Remove what killed runs and runs with other shards have left in the folder of the
-    shards' results.
-    """
+    """Remove what killed runs, and runs with other shards, have left beside results."""
     if not parent.is_dir() or not shards:
         return
     keep = {Path(shard.folder).name for shard in shards}
+    # Other work may have its results in the same folder, by another first part.
     stem = Path(shards[0].folder).name.partition(".")[0]
     for path in parent.iterdir():
-        # a hidden folder is one that was not finished
+        # A hidden folder is one that was not finished.
         is_unfinished = path.name.startswith(f".{stem}.")
         is_other = path.name.startswith(f"{stem}.") and path.name not in keep
         if is_unfinished or is_other:
@@ -161,8 +164,9 @@ def run_shards[AnyShard: Shard](
     parallel: Place | None = None,
     describe: str = "decode",
 ) -> None:
-    """Run, all at once, what is not done of the shards of several folders, in whose
-    ``log/`` they have theirs.
+    """Run, all at once, what is not done of the shards of several folders.
+
+    Shards have their results in ``log/`` of their folders.
     """
     for output, shards in planned:
         remove_others(output / "log", shards)
@@ -173,5 +177,5 @@ def run_shards[AnyShard: Shard](
         say(f"{describe}: {done} of {len(every)} shards are done already", error=True)
     map_shards(run, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     for output, shards in planned:
-        # what workers left that died
+        # What workers left that died.
         remove_others(output / "log", shards)

@@ -17,7 +17,8 @@ END_SECONDS = 10.0  # that a command has to cancel its jobs, before it is killed
 
 
 def main(words: list[str]) -> int:
-    """Return the status of a command; 128 and the signal if one ended it."""
+    """Run a command and return its status; 128 plus the signal if one ended it."""
+    # Who is orphaned gets another parent, such as init.
     parent = os.getppid()
     process = subprocess.Popen(words, start_new_session=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

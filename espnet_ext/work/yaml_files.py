@@ -1,6 +1,4 @@
-"""YAML read safely, merged as ESPnet's configs need it, and written only when it
-changes.
-"""
+"""Read YAML safely, merge it as ESPnet's configs need it, write it when it changes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,14 +9,16 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
-# values of a file, with what its anchors repeat; a vocabulary has some 100,000
+# Values of a file, with what its anchors repeat; a vocabulary has some 100,000. A few
+# lines of anchors that repeat anchors could stand for billions, and fill the memory.
 MOST_ENTRIES = 10_000_000
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _UniqueKeyLoader(_SafeLoader):
-    """The safe loader (libyaml's is many times as fast), which refuses a key that
-    occurs twice in a mapping.
+    """The safe loader, which refuses a key that occurs twice in a mapping.
+
+    It is libyaml's where that is there, which is many times as fast.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
@@ -33,11 +33,8 @@ class _UniqueKeyLoader(_SafeLoader):
         return super().construct_mapping(node, deep)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(
-            node
-            # before PyYAML 6.0.4, keys that are merged (<<) ten times are there ten
-            # times
-        )
+        super().flatten_mapping(node)
+        # Before PyYAML 6.0.4, keys that are merged (<<) ten times are there ten times.
         if len(node.value) > MOST_ENTRIES:
             raise yaml.MarkedYAMLError(
                 problem="anchors make too many keys of it", problem_mark=node.start_mark
@@ -57,11 +54,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}:{place}: {error.problem or error.context}") from error
-    except (
-        yaml.YAMLError,
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: not UTF-8, or a date such as 2020-13-45
+    # ValueError: not UTF-8, or a date such as 2020-13-45.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: not readable as YAML: {str(error).splitlines()[0]}"
         ) from error
@@ -72,7 +66,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
             f"{path}: must hold a mapping (key: value), holds a {type(value).__name__}"
         )
     try:
-        entries = _entries(value, {})
+        entries = _count_entries(value, {})
     except RecursionError:
         raise InputError(
             f"{path}: holds itself, by an anchor (&), or is nested too deeply: "
@@ -85,21 +79,23 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return value
 
 
-def _entries(value: Any, known: dict[int, int]) -> int:
-    """Count the values that a file stands for; what anchors repeat counts each time,
-    and is looked at once.
+def _count_entries(value: Any, known: dict[int, int]) -> int:
+    """Count the values that a file stands for, as often as anchors repeat them.
+
+    ``known`` has the counts of what was looked at, by ``id``, so that each is once.
     """
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in known:
         parts = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_entries(part, known) for part in parts)
+        known[id(value)] = 1 + sum(_count_entries(part, known) for part in parts)
     return known[id(value)]
 
 
 def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``over`` merged into it. Mappings are merged; lists, numbers
-    and null are replaced.
+    """Return ``base`` with ``over`` merged into it.
+
+    Mappings are merged; lists, numbers and null are replaced.
 
     In ESPnet, ``encoder_conf`` holds the options of the class that ``encoder`` names.
     So if ``over`` changes ``X``, the ``X_conf`` of ``base`` belongs to another class,
@@ -112,19 +108,18 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     changed = {f"{key}_conf" for key in over if key in base and base[key] != over[key]}
     merged = {key: value for key, value in base.items() if key not in changed}
     for key, value in over.items():
-        below = merged.get(key)
-        nested = isinstance(value, Mapping)
-        merged[key] = (
-            deep_merge(below if isinstance(below, Mapping) else {}, value)
-            if nested
-            else value
-        )
+        if isinstance(value, Mapping):
+            below = merged.get(key)
+            # Merged into nothing, too, so that the result shares no mapping with over.
+            value = deep_merge(below if isinstance(below, Mapping) else {}, value)
+        merged[key] = value
     return merged
 
 
 def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool:
-    """Write ``value`` below a comment line, completely or not at all. Return False if
-    nothing has changed.
+    """Write ``value`` below a comment line, completely or not at all.
+
+    Return False if nothing has changed.
     """
     body = yaml.safe_dump(
         dict(value), sort_keys=False, allow_unicode=True, default_flow_style=False

@@ -104,7 +104,7 @@ def test_job_scripts_of_the_recipe(name, tmp_path, monkeypatch):
     settings = check_settings(
         cluster.ClusterSettings, read_yaml(CONF / f"{name}.yaml"), name
     )
-    with cluster._quiet(), CLUSTER_MAP[settings.env](**settings.options) as jobs:
+    with cluster._hide_log(), CLUSTER_MAP[settings.env](**settings.options) as jobs:
         script = jobs.job_script()
     assert (
         f"\n{sys.executable} -m distributed.cli.dask_worker tcp://" in script
