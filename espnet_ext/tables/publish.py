@@ -1,5 +1,6 @@
-"""Write tables: those of a run into ``<expdir>/results``, and those that a recipe keeps
-into ``RESULTS.md``.
+"""Write the tables of a run, and those that a recipe keeps.
+
+The first go into ``<expdir>/results``, the others into ``RESULTS.md``.
 """
 
 import os
@@ -34,7 +35,8 @@ from espnet_ext.work.provenance import collect_meta
 
 TABLES = Path("conf") / "tables.yaml"
 NOTES = Path("conf") / "notes.md"
-REPORT, PAGE = "RESULTS.md", "tables.md"
+REPORT = "RESULTS.md"
+PAGE = "tables.md"
 MAIN = "mini-synthetic"  # whose tables RESULTS.md shows
 LINES = 120  # of RESULTS.md
 NOTHING_MORE = Making()
@@ -80,13 +82,15 @@ def write_tables(
     asked = {*names, *(earlier.tables if earlier else ())}
     names = [name for name in tables.tables if name in asked]
     scores = gather_scores(tables, names, expdir, tags)
-    perplexity = Path(lm_perplexity) if lm_perplexity else None
+    perplexity = None
+    if lm_perplexity and Path(lm_perplexity).is_file():
+        perplexity = float(Path(lm_perplexity).read_text(encoding="utf-8"))
     run = RunRecord.model_validate(collect_meta(command, tables.recipe_dir))
-    same = [
-        each
-        for each in (earlier.runs if earlier else ())
-        if (each.command, each.git) != (run.command, run.git)
-    ]
+    runs = [run]
+    for each in earlier.runs if earlier else ():
+        # a command that is given again, as after a kill, is one run
+        if (each.command, each.git) != (run.command, run.git):
+            runs.append(each)
     meta = Meta(
         recipe=tables.file.recipe,
         corpus=corpus,
@@ -99,11 +103,9 @@ def write_tables(
         quantities={system: dict(own) for system, own in scores.quantities.items()},
         dev_losses={system: dict(own) for system, own in scores.dev_losses.items()},
         unfinished=dict(scores.unfinished),
-        lm_perplexity=float(perplexity.read_text(encoding="utf-8"))
-        if perplexity and perplexity.is_file()
-        else None,
+        lm_perplexity=perplexity,
         own_rows=_list_own_rows(tables, names, own_systems),
-        runs=(run, *same),
+        runs=tuple(runs),
     )
     write_scores(folder, scores, meta)
     results = collect(tables, names, scores, meta)
@@ -187,19 +189,22 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
 
 
 def list_kept_folders(recipe_dir: str | Path) -> list[Path]:
-    """Return the folders of results that a recipe keeps, one for each scale and corpus;
-    the main one first.
+    """Return the folders of results that a recipe keeps, the main one first.
+
+    There is one for each scale and corpus.
     """
     found = Path(recipe_dir).glob(f"results/*/{META}")
-    return sorted(
-        (path.parent for path in found), key=lambda path: (path.name != MAIN, path.name)
-    )
+    folders = sorted(path.parent for path in found)
+    # RESULTS.md shows the tables of the first; sorting keeps the order of the others
+    return sorted(folders, key=lambda folder: folder.name != MAIN)
 
 
 def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
-    """Keep a run's scores in ``results/<scale>-<corpus>`` of its recipe, in place of
-    earlier ones, and draw figures.
+    """Keep a run's scores in its recipe, in place of earlier ones, and draw figures.
+
+    They go into ``results/<scale>-<corpus>``.
     """
+    # before anything is removed: scores that cannot be read are refused here
     results = read_results(folder, recipe_dir)
     meta = results[0].meta
     target = Path(recipe_dir) / "results" / f"{meta.scale}-{meta.corpus}"
@@ -212,8 +217,9 @@ def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
 
 
 def render_pages(recipe_dir: str | Path) -> dict[Path, str]:
-    """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md``
-    of each folder of results.
+    """Return the pages that show what a recipe keeps.
+
+    They are ``RESULTS.md``, and ``tables.md`` of each folder of results.
     """
     recipe_dir = Path(recipe_dir)
     kept = _read_kept(recipe_dir)
@@ -239,8 +245,9 @@ def _read_kept(recipe_dir: Path) -> dict[Path, list[TableResult]]:
 
 
 def read_claims(recipe_dir: str | Path) -> list[ClaimResult]:
-    """Return the claims of a recipe on all results that it keeps, in the order of
-    ``design.yaml``, each with all of its designs.
+    """Return the claims of a recipe on all results that it keeps.
+
+    They are in the order of ``design.yaml``, each with all of its designs.
     """
     recipe_dir = Path(recipe_dir)
     tables = load_tables(recipe_dir / TABLES)
@@ -251,56 +258,54 @@ def sort_claims(
     kept: Iterable[Sequence[TableResult]], tables: Tables
 ) -> list[ClaimResult]:
     """Bring claims into the order of ``design.yaml``: claims first, then designs."""
-    claims = [
-        claim for results in kept for result in results for claim in result.claims
-    ]
+    claims: list[ClaimResult] = []
+    for results in kept:
+        for result in results:
+            claims += result.claims
     names = list(tables.claims)
-    return sorted(
-        claims,
-        key=lambda claim: (names.index(claim.name), tables.designs.index(claim.design)),
-    )
+
+    def rank(claim: ClaimResult) -> tuple[int, int]:
+        return names.index(claim.name), tables.designs.index(claim.design)
+
+    return sorted(claims, key=rank)
 
 
 def check_registered(tables: Tables) -> None:
     """Refuse designs that do not name the commit which has them."""
-    if missing := [
-        design.scale
-        for design in tables.designs
-        if not design.commit and not design.seen
-    ]:
-        text = (
-            f"the design of {missing[0]} names no commit: commit it before test sets "
-            "are decoded, and name that; or say seen: true"
-        )
-        raise InputError(f"{tables.path.with_name(DESIGN)}: {text}")
+    for design in tables.designs:
+        if not design.commit and not design.seen:
+            raise InputError(
+                f"{tables.path.with_name(DESIGN)}: the design of {design.scale} names "
+                "no commit: commit it before test sets are decoded, and name that; or "
+                "say seen: true"
+            )
 
 
 def write_pages(recipe_dir: str | Path) -> list[Path]:
     """Write the pages of a recipe; return those whose text has changed."""
-    pages = render_pages(recipe_dir)
-    changed = [
-        path
-        for path, text in pages.items()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
-    return [_write(path, pages[path]) for path in changed]
+    changed = []
+    for path, text in render_pages(recipe_dir).items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            changed.append(_write(path, text))
+    return changed
 
 
 def verify_pages(recipe_dir: str | Path) -> list[Path]:
-    """Render the pages of a recipe again from its scores, and return them; InputError
-    names a line that differs.
+    """Render the pages of a recipe again from its scores, and return them.
+
+    InputError names a line that differs, or a picture that is missing.
     """
     pages = render_pages(recipe_dir)
     for path, text in pages.items():
         there = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        for number, (old, new) in enumerate(
-            zip_longest(there, text.splitlines()), start=1
-        ):
+        lines = zip_longest(there, text.splitlines())
+        for number, (old, new) in enumerate(lines, start=1):
             if old != new:
                 raise InputError(
                     f"{path}: line {number}: not what the scores give: run "
                     "espnet-ext table results"
                 )
+        # pictures themselves are not compared: another matplotlib draws other bytes
         for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
             if not (path.parent / picture).is_file():
                 raise InputError(
@@ -313,9 +318,7 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
 def render_folder_page(
     results: Sequence[TableResult], making: Making = NOTHING_MORE
 ) -> str:
-    """Return the page of one folder of results: all its tables and figures, with their
-    claims.
-    """
+    """Return the page of a folder of results: tables and figures with their claims."""
     meta = results[0].meta
     lines = [
         f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}",
@@ -323,15 +326,16 @@ def render_folder_page(
         f"{render.OURS}. {render.EFFECT}",
         "",
     ]
+    missing = []
     for result in results:
-        if result.has_run:
-            lines += render.write_markdown_table(result, "##")
-            lines += (
-                [*render.lay_out_claims(result.claims).text("pipe").splitlines(), ""]
-                if result.claims
-                else []
-            )
-    if missing := [result.table.title for result in results if not result.has_run]:
+        if not result.has_run:
+            missing.append(result.table.title)
+            continue
+        lines += render.write_markdown_table(result, "##")
+        if result.claims:
+            grid = render.lay_out_claims(result.claims)
+            lines += [*grid.text("pipe").splitlines(), ""]
+    if missing:
         lines += [f"Not run: {', '.join(missing)}.", ""]
     lines += render.write_markdown_meta(meta, making)
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -340,8 +344,10 @@ def render_folder_page(
 def render_report(
     kept: Mapping[Path, Sequence[TableResult]], tables: Tables, notes: str
 ) -> str:
-    """Return ``RESULTS.md``: what can be quoted, all claims, of the first folder's
-    tables those that fit on the page, how all were made, and the notes.
+    """Return ``RESULTS.md``, the page that can be quoted.
+
+    It has the notes' beginning, all claims, of the first folder's tables those that
+    fit, how all were made, and the other notes.
     """
     main, first = next(iter(kept.items()))
     meta = first[0].meta
@@ -372,13 +378,12 @@ def render_report(
     ]
     shown = [f"## Tables: {meta.corpus}, scale {meta.scale}", ""]
     for result in first:
-        table = (
-            render.write_markdown_table(result, "###", f"results/{main.name}/")
-            if result.has_run
-            else []
-        )
-        fits = len(head) + len(shown) + len(table) + len(foot) <= LINES
-        shown += table if fits else []
+        if not result.has_run:
+            continue
+        table = render.write_markdown_table(result, "###", f"results/{main.name}/")
+        # a smaller one after it may still fit; all are in tables.md
+        if len(head) + len(shown) + len(table) + len(foot) <= LINES:
+            shown += table
     return "\n".join([*head, *shown, *foot]).rstrip("\n") + "\n"
 
 
@@ -386,23 +391,19 @@ def _render_claims(claims: Sequence[ClaimResult], tables: Tables) -> list[str]:
     """Return all claims, a line for each design of each, and then the designs."""
     if not claims:
         return []
-    designs = [
-        design
-        for design in tables.designs
-        if any(claim.design == design for claim in claims)
-    ]
-    return [
+    lines = [
         f"## Claims, with every design: {render.describe_counts(claims)}",
         "",
         *render.lay_out_claims(claims).text("pipe").splitlines(),
         "",
-        *(
-            f"- {design.corpus}, {design.scale}. "
-            f"{render.describe_design(design, tables.tried)}"
-            for design in designs
-        ),
-        "",
     ]
+    # not those of claims that have gone, nor of results that are not kept
+    decided = [claim.design for claim in claims]
+    for design in tables.designs:
+        if design in decided:
+            text = render.describe_design(design, tables.tried)
+            lines.append(f"- {design.corpus}, {design.scale}. {text}")
+    return [*lines, ""]
 
 
 def _list_made(kept: Mapping[Path, Sequence[TableResult]], tables: Tables) -> list[str]:
@@ -420,14 +421,12 @@ def _list_made(kept: Mapping[Path, Sequence[TableResult]], tables: Tables) -> li
 
 
 def find_recipes_with_results() -> list[Path]:
-    """Return the recipes with kept results in the ``egs`` of the current folder, or of
-    the nearest one above it.
-    """
+    """Return the recipes with kept results in the nearest ``egs``, here or above."""
     here = Path.cwd()
     for root in (here, *here.parents):
-        if found := sorted(
-            {path.parents[2] for path in root.glob(f"egs/*/results/*/{META}")}
-        ):
+        kept = root.glob(f"egs/*/results/*/{META}")
+        found = sorted({path.parents[2] for path in kept})
+        if found:
             return [Path(os.path.relpath(path, here)) for path in found]
     raise InputError(
         f"{here}: no egs/*/results here or above: name a recipe with --recipe"

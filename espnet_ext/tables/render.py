@@ -1,6 +1,4 @@
-"""A table's results as text: plain for the terminal, Markdown for files, and the parts
-that pages share.
-"""
+"""A table's results as text: plain for the terminal, Markdown for files and pages."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,35 +63,30 @@ def lay_out_table(
     columns: Sequence[Column],
     row_names: Sequence[str] | None = None,
 ) -> Grid:
-    """Lay out columns of a table: the paper's number, if it has one, and ours; then
-    relative reductions, then seeds.
+    """Lay out columns of a table: the paper's number, if it has one, and ours.
+
+    Relative reductions stand right of the column that they are of, seeds at the end.
     """
     rows = [row for row in result.rows if row_names is None or row.name in row_names]
     head = ["row"]
     body = [[row.name] for row in rows]
     for column in columns:
-        pairs = [
-            (
-                format_value(row.cells[column].paper),
-                format_result(row.cells[column].here),
-            )
-            for row in rows
-        ]
+        pairs = []
+        for row in rows:
+            cell = row.cells[column]
+            pairs.append((format_value(cell.paper), format_result(cell.here)))
         _add_column(head, body, column.heading, pairs)
         if result.reference and column in result.table.reductions:
-            reduced = [
-                tuple(map(format_percent, result.compute_reductions(row, column)))
-                for row in rows
-            ]
+            reduced = []
+            for row in rows:
+                paper, here = result.compute_reductions(row, column)
+                reduced.append((format_percent(paper), format_percent(here)))
             heading = f"{column.heading} against {result.reference.name}"
             _add_column(head, body, heading, reduced)
-    return Grid(
-        (*head, "seeds"),
-        tuple(
-            (*cells, _format_seeds(row.seeds))
-            for cells, row in zip(body, rows, strict=True)
-        ),
-    )
+    lines = []
+    for cells, row in zip(body, rows, strict=True):
+        lines.append((*cells, _format_seeds(row.seeds)))
+    return Grid((*head, "seeds"), tuple(lines))
 
 
 def _add_column(
@@ -110,14 +103,14 @@ def _add_column(
 
 
 def lay_out_figure(result: TableResult) -> Grid:
-    """Lay out a figure: a row for each x value, a column for each curve; reductions in
-    brackets after the rates.
+    """Lay out a figure: a row for each x value, a column for each curve.
+
+    Reductions stand in brackets after the rates.
     """
     assert result.table.figure is not None
-    curves = {
-        name: {row.x: _format_point(row) for row in rows}
-        for name, rows in result.curves.items()
-    }
+    curves = {}
+    for name, points in result.curves.items():
+        curves[name] = {point.x: _format_point(point) for point in points}
     places = sorted({row.x for row in result.rows})
     rows = tuple(
         (f"{x:g}", *(curve.get(x, NOTHING) for curve in curves.values()))
@@ -128,20 +121,17 @@ def lay_out_figure(result: TableResult) -> Grid:
 
 def _format_point(point: ResultRow) -> str:
     here = point.cell.here
-    reduced = ""
-    if point.reduction:
-        spread = (
-            "" if point.reduction.spread is None else f" ± {point.reduction.spread:.1f}"
-        )
-        reduced = f" ({point.reduction.value:.1f}{spread}%)"
-    text = (
-        NOTHING if here is None else f"{format_value(here.value, here.spread)}{reduced}"
-    )
-    return (
-        text
-        if point.cell.paper is None
-        else f"{text}; paper {format_value(point.cell.paper, point.spread)}"
-    )
+    text = NOTHING
+    if here is not None:
+        text = format_value(here.value, here.spread)
+        if point.reduction:
+            reduced = f"{point.reduction.value:.1f}"
+            if point.reduction.spread is not None:
+                reduced += f" ± {point.reduction.spread:.1f}"
+            text += f" ({reduced}%)"
+    if point.cell.paper is not None:
+        text += f"; paper {format_value(point.cell.paper, point.spread)}"
+    return text
 
 
 def format_result(here: Result | None) -> str:
@@ -163,18 +153,26 @@ def _format_seeds(seeds: Sequence[int]) -> str:
     >>> _format_seeds((1, 2, 3, 4)), _format_seeds((1, 2, 11)), _format_seeds(())
     ('1-4', '1 2 11', '-')
     """
-    whole = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
-    return f"{seeds[0]}-{seeds[-1]}" if whole else " ".join(map(str, seeds)) or NOTHING
+    if not seeds:
+        return NOTHING
+    # they are sorted, and each is there once
+    if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
+        return f"{seeds[0]}-{seeds[-1]}"
+    return " ".join(map(str, seeds))
 
 
 def format_percent(value: float | None) -> str:
     """Write a share in percent, with one digit."""
-    return NOTHING if value is None else f"{round(value, 1) + 0.0:.1f}%"  # never -0.0
+    if value is None:
+        return NOTHING
+    # 0.0 is added since -0.0 would be shown with its sign
+    return f"{round(value, 1) + 0.0:.1f}%"
 
 
 def explain_signs(result: TableResult) -> str:
-    """Return what the signs in the cells mean, and which points of a figure have other
-    seeds than most.
+    """Return what the signs in the cells mean.
+
+    Points of a figure, whose grid has no seeds, are named if these are other than most.
     """
     if not result.table.figure:
         return f"{OURS}."
@@ -190,17 +188,14 @@ def explain_signs(result: TableResult) -> str:
         if row.seeds:
             rows.setdefault(_format_seeds(row.seeds), []).append(row.name)
     most = max(rows, key=lambda seeds: len(rows[seeds]), default="")
-    named = [
-        f"seeds {seeds}: {', '.join(names)}"
-        for seeds, names in rows.items()
-        if seeds != most
-    ]
-    return (
-        f"{text} Rows with different seeds: "
-        f"{'; '.join([*named, f'seeds {most}: the others'])}."
-        if named
-        else text
-    )
+    named = []
+    for seeds, names in rows.items():
+        if seeds != most:
+            named.append(f"seeds {seeds}: {', '.join(names)}")
+    if not named:
+        return text
+    every = "; ".join([*named, f"seeds {most}: the others"])
+    return f"{text} Rows with different seeds: {every}."
 
 
 def describe_effect(points: float) -> str:
@@ -212,21 +207,24 @@ def format_effect_interval(effect: Effect) -> str:
     """Write the interval of an effect, in the direction of :func:`describe_effect`."""
     if effect.interval is None or effect.points >= 0:
         return format_interval(effect.interval, "+")
-    return format_interval((-effect.interval[1], -effect.interval[0]), "+")
+    # "0.30 higher [+0.10, +0.50]": turned round with the sign of its effect
+    low, high = effect.interval
+    return format_interval((-high, -low), "+")
 
 
 def lay_out_claims(claims: Iterable[ClaimResult]) -> Grid:
-    """Lay out claims, a line for each design: on what, against which baselines, the
-    paper's effect on its own corpus, ours, verdict, p-value, seeds and units.
+    """Lay out claims, a line for each design: on what, against what, effects, verdict.
+
+    The paper's effect is that on its own corpus.
     """
     rows = []
     for claim in claims:
-        effects = [_describe_test(claim, test) for test in claim.tests if test.here]
-        units = dict.fromkeys(
-            format_count(test.here.units, test.here.unit)
-            for test in claim.tests
-            if test.here
-        )
+        effects = []
+        units = []
+        for test in claim.tests:
+            if test.here:
+                effects.append(_describe_test(claim, test))
+                units.append(format_count(test.here.units, test.here.unit))
         rows.append(
             (
                 claim.claim.text,
@@ -237,7 +235,7 @@ def lay_out_claims(claims: Iterable[ClaimResult]) -> Grid:
                 claim.verdict_text,
                 format_p(claim.p_corrected),
                 _format_seeds(claim.seeds),
-                ", ".join(units) or NOTHING,
+                ", ".join(dict.fromkeys(units)) or NOTHING,
             )
         )
     head = (
@@ -281,11 +279,10 @@ def list_claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
         effects = "; ".join(
             _describe_test(claim, test) for test in claim.tests if test.here
         )
-        corrected = (
-            "no p-value"
-            if claim.p_corrected is None
-            else f"p = {format_p(claim.p_corrected)}, corrected for {claim.times}"
-        )
+        corrected = "no p-value"
+        if claim.p_corrected is not None:
+            p_value = format_p(claim.p_corrected)
+            corrected = f"p = {p_value}, corrected for {claim.times}"
         lines.append(
             f"    {claim.design.corpus}, {claim.design.scale}: {claim.verdict_text}; "
             f"{effects or NOTHING}; {corrected}; {claim.design.units}"
@@ -294,8 +291,9 @@ def list_claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
 
 
 def describe_design(design: Design, tried: Mapping[str, int] | None = None) -> str:
-    """Say how claims are decided, and since when that is fixed; ``tried`` says how many
-    designs ask the question of each claim.
+    """Say how claims are decided, and since when that is fixed.
+
+    ``tried`` says how many designs ask the question of each claim.
     """
     since = "Not registered" if design.seen else f"Design of commit {design.commit}"
     asked = {name: (tried or {}).get(name, 1) for name in design.claims}
@@ -304,17 +302,19 @@ def describe_design(design: Design, tried: Mapping[str, int] | None = None) -> s
         f"{since}: {format_count(len(design.seeds), 'seed')}, {design.units}",
         f"corrected for {format_count(design.tests or len(design.claims), 'test')} "
         f"(Holm) and for {numbers} designs of a question",
-        *(["degrees of freedom of the fewer"] if design.fewest else []),
-        *([f"margin {format_count(design.margin, 'point')}"] if design.margin else []),
-        *([f"failed: loss on dev above {design.failed:g}"] if design.failed else []),
-        *(
-            [f"left out: units with an error rate above {design.failed_units:g} %"]
-            if design.failed_units
-            else []
-        ),
-        *([f"detectable: {design.detectable}"] if design.detectable else []),
-        *design.fixed,
     ]
+    if design.fewest:
+        parts.append("degrees of freedom of the fewer")
+    if design.margin:
+        parts.append(f"margin {format_count(design.margin, 'point')}")
+    if design.failed:
+        parts.append(f"failed: loss on dev above {design.failed:g}")
+    if design.failed_units:
+        limit = f"{design.failed_units:g} %"
+        parts.append(f"left out: units with an error rate above {limit}")
+    if design.detectable:
+        parts.append(f"detectable: {design.detectable}")
+    parts += design.fixed
     return "; ".join(parts) + "."
 
 
@@ -329,16 +329,16 @@ def describe_counts(claims: Sequence[ClaimResult]) -> str:
 def write_plain_table(
     result: TableResult, row_names: Sequence[str] | None = None
 ) -> str:
-    """Write a table for the terminal, with the rows named (None: all) and a line for
-    each claim that was tested.
+    """Write a table for the terminal, with the rows named (None: all).
+
+    Each claim that was tested has a line below it.
     """
     if result.table.figure:
         body = lay_out_figure(result).text("simple")
     else:
-        body = "\n\n".join(
-            lay_out_table(result, columns, row_names).text("simple")
-            for columns in result.groups
-        )
+        # a table of many measures is wider than a terminal: one below the other
+        grids = [lay_out_table(result, each, row_names) for each in result.groups]
+        body = "\n\n".join(grid.text("simple") for grid in grids)
     lines = [
         f"{result.title}, {result.meta.corpus}, scale {result.meta.scale}",
         "",
@@ -353,54 +353,39 @@ def write_plain_table(
 def write_markdown_table(
     result: TableResult, heading: str, pictures: str = ""
 ) -> list[str]:
-    """Write a table as lines of Markdown under a heading; a figure with its picture,
-    ``<pictures><name>.png``.
+    """Write a table as lines of Markdown under a heading.
+
+    A figure has its picture, ``<pictures><name>.png``.
     """
-    grid = (
-        lay_out_figure(result)
-        if result.table.figure
-        else lay_out_table(result, result.table.columns)
-    )
-    picture = (
-        [f"![{result.table.title}]({pictures}{result.table.id}.png)", ""]
-        if result.table.figure
-        else []
-    )
-    return [
-        f"{heading} {result.title}",
-        "",
-        *picture,
-        *grid.text("pipe").splitlines(),
-        "",
-    ]
+    lines = [f"{heading} {result.title}", ""]
+    if result.table.figure:
+        grid = lay_out_figure(result)
+        picture = f"{pictures}{result.table.id}.png"
+        lines += [f"![{result.table.title}]({picture})", ""]
+    else:
+        grid = lay_out_table(result, result.table.columns)
+    return [*lines, *grid.text("pipe").splitlines(), ""]
 
 
 def describe_run(run: RunRecord, versions: bool = True) -> str:
     """Return how results were made: command, commit, date, machine and versions."""
-    git = run.git
-    machine = run.hardware
-    commit = (
-        "not in git"
-        if git is None
-        else git.commit[:12] + (" with uncommitted changes" if git.dirty else "")
-    )
-    gpus = [
-        f"{machine.gpu.count(name)} x {name}" for name in dict.fromkeys(machine.gpu)
-    ]
-    cores = [] if machine.cores is None else [format_count(machine.cores, "core")]
-    on = ", ".join([machine.cpu, *cores, *gpus, f"{machine.memory_gib} GiB"])
-    installed = ", ".join(
-        f"{name} {version}" for name, version in run.versions.items() if version
-    )
-    return "; ".join(
-        [
-            f"`{run.command}`",
-            f"commit {commit}",
-            run.date,
-            on,
-            *([installed] if installed and versions else []),
-        ]
-    )
+    commit = "not in git"
+    if run.git is not None:
+        commit = run.git.commit[:12]
+        if run.git.dirty:
+            commit += " with uncommitted changes"
+    machine = [run.hardware.cpu]
+    if run.hardware.cores is not None:
+        machine.append(format_count(run.hardware.cores, "core"))
+    for name in dict.fromkeys(run.hardware.gpu):
+        machine.append(f"{run.hardware.gpu.count(name)} x {name}")
+    machine.append(f"{run.hardware.memory_gib} GiB")
+    parts = [f"`{run.command}`", f"commit {commit}", run.date, ", ".join(machine)]
+    # a package that was not installed has no version
+    installed = [f"{name} {each}" for name, each in run.versions.items() if each]
+    if installed and versions:
+        parts.append(", ".join(installed))
+    return "; ".join(parts)
 
 
 def describe_making(making: Making) -> str:
@@ -412,11 +397,9 @@ def describe_making(making: Making) -> str:
 
 def write_markdown_meta(meta: Meta, making: Making) -> list[str]:
     """Say how the results of one corpus and scale were made, as lines of Markdown."""
-    perplexity = (
-        ""
-        if meta.lm_perplexity is None
-        else f"; perplexity of the language model {meta.lm_perplexity:.2f}"
-    )
+    perplexity = ""
+    if meta.lm_perplexity is not None:
+        perplexity = f"; perplexity of the language model {meta.lm_perplexity:.2f}"
     lines = [
         f"Text normalisation: {meta.normaliser or 'none'}{perplexity}. "
         f"{describe_making(making)}Made by:",

@@ -1,8 +1,7 @@
-"""A table's results, as text, figures and pages read them: the paper's numbers, those
-of a run, and tested claims.
+"""A table's results, as text, figures and pages read them.
 
-:func:`espnet_ext.tables.collect.collect` makes them of ``tables.yaml`` and a run's
-    scores.
+They are the paper's numbers, those of a run, and tested claims.
+:func:`espnet_ext.tables.collect.collect` makes them of ``tables.yaml`` and scores.
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,12 @@ from espnet_ext.tables.reading import Column, Row, Table
 from espnet_ext.tables.schema import Paper
 from espnet_ext.tables.score_table import Meta
 
-HOLDS, CONTRADICTED, NO_DIFFERENCE = "holds", "contradicted", "no difference"
-EXCLUDED, OPEN, NOT_RUN = "the paper's effect is excluded", "open", "not run"
+HOLDS = "holds"
+CONTRADICTED = "contradicted"
+NO_DIFFERENCE = "no difference"
+EXCLUDED = "the paper's effect is excluded"
+OPEN = "open"
+NOT_RUN = "not run"
 NOT_TESTABLE = "not testable here"
 VERDICTS = (
     HOLDS,
@@ -31,21 +34,16 @@ VERDICTS = (
 
 @dataclass(frozen=True)
 class Result:
-    """A number of ours: an error rate in percent, a relative reduction in percent, or a
-    quantity in its unit.
-    """
+    """A number of ours: an error rate or a reduction in percent, or a quantity."""
 
     value: float  # the mean over seeds
     by_seed: Mapping[int, float]  # none of a quantity
-    spread: float | None = (
-        None  # standard deviation over seeds: what another seed would change
-    )
-    interval: tuple[float, float] | None = (
-        None  # 95% over units: what other speakers would change
-    )
-    errors: int | None = (
-        None  # over all seeds, as ``words``; None where they are not counted
-    )
+    # standard deviation over seeds: what another seed would change
+    spread: float | None = None
+    # 95% over units: what other speakers would change
+    interval: tuple[float, float] | None = None
+    # over all seeds, as ``words``; None where they are not counted
+    errors: int | None = None
     words: int | None = None
 
 
@@ -59,8 +57,9 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRow(Row):
-    """A row with its cells and all seeds that have run; of a figure, the reduction from
-    the start of its curve.
+    """A row with its cells and all seeds that have run.
+
+    In a figure it has the ``reduction`` from the start of its curve.
     """
 
     seeds: tuple[int, ...]
@@ -75,8 +74,9 @@ class ResultRow(Row):
 
 @dataclass(frozen=True)
 class Effect:
-    """By how much the error rate is lower, as a claim says, in points; negative if it
-    is higher.
+    """By how much the error rate is lower, as a claim says; negative if it is higher.
+
+    It is in points of percent.
     """
 
     points: float
@@ -96,8 +96,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim on one column against one row: the effect in the paper's numbers, and
-    ours; None for what is not there.
+    """A claim on one column against one row: the effect in the paper, and ours.
+
+    None for what is not there.
     """
 
     column: Column
@@ -119,30 +120,23 @@ class ClaimResult:
     p_corrected: float | None
     times: int  # by what p-value and interval are corrected
     tests: tuple[ClaimTest, ...]
-    failed: (
-        str  # how many trainings of ``better`` and of ``worse`` have failed, in words
-    )
+    failed: str  # how many trainings of ``better`` and of ``worse``, in words
 
     @property
     def verdict_text(self) -> str:
         """The verdict, why there is none or what it is about, and what has failed."""
-        margin = (
-            f" above {format_count(self.design.margin or 0, 'point')}"
-            if self.verdict == NO_DIFFERENCE
-            else ""
-        )
-        notes = f" ({'; '.join(self.notes)})" if self.notes else ""
-        return f"{self.verdict}{margin}{notes}{self._failed_units}{self.failed}"
-
-    @property
-    def _failed_units(self) -> str:
-        failed = max(
-            (test.here.failed_units for test in self.tests if test.here), default=0
-        )
-        limit = f"{self.design.failed_units or 0:g} %"
-        return (
-            f"; left out: {failed} with an error rate above {limit}" if failed else ""
-        )
+        text = self.verdict
+        if self.verdict == NO_DIFFERENCE:
+            text += f" above {format_count(self.design.margin or 0, 'point')}"
+        if self.notes:
+            text += f" ({'; '.join(self.notes)})"
+        # the columns of a claim may have other units: the most that one has lost
+        units = [test.here.failed_units for test in self.tests if test.here]
+        failed = max(units, default=0)
+        if failed:
+            limit = f"{self.design.failed_units or 0:g} %"
+            text += f"; left out: {failed} with an error rate above {limit}"
+        return f"{text}{self.failed}"
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -152,17 +146,18 @@ class ClaimResult:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of its tests."""
-        return tuple(
-            sorted(
-                {seed for test in self.tests if test.here for seed in test.here.seeds}
-            )
-        )
+        seeds: set[int] = set()
+        for test in self.tests:
+            if test.here:
+                seeds.update(test.here.seeds)
+        return tuple(sorted(seeds))
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table, or a figure, with all that is known of it; reductions are computed from
-    the row ``reference``.
+    """A table, or a figure, with all that is known of it.
+
+    Reductions are computed from the row ``reference``.
     """
 
     table: Table
@@ -175,13 +170,12 @@ class TableResult:
     @property
     def curves(self) -> dict[str, list[ResultRow]]:
         """The rows of each curve of a figure, in the order of x."""
-        names = dict.fromkeys(row.curve for row in self.rows)
-        return {
-            name: sorted(
-                (row for row in self.rows if row.curve == name), key=lambda row: row.x
-            )
-            for name in names
-        }
+        curves: dict[str, list[ResultRow]] = {}
+        for row in self.rows:
+            curves.setdefault(row.curve, []).append(row)
+        for rows in curves.values():
+            rows.sort(key=lambda row: row.x)
+        return curves
 
     @property
     def has_run(self) -> bool:
@@ -191,56 +185,52 @@ class TableResult:
     @property
     def title(self) -> str:
         """``Table 1. Caption: WER (%)``."""
-        return f"{self.table.title}. {self.table.caption}" + (
-            "" if self.table.figure else f": {self.metric}"
-        )
+        text = f"{self.table.title}. {self.table.caption}"
+        # the y axis of a figure says what it shows
+        return text if self.table.figure else f"{text}: {self.metric}"
 
     @property
     def metric(self) -> str:
         """What the columns hold: error rates, or only quantities, with their units."""
-        return (
-            self.paper.metric
-            if self.table.rates
-            else ", ".join(column.heading for column in self.table.columns)
-        )
+        if self.table.rates:
+            return self.paper.metric
+        return ", ".join(column.heading for column in self.table.columns)
 
     @property
     def groups(self) -> tuple[tuple[Column, ...], ...]:
-        """Columns that stand side by side: the measures of a test set, or all test sets
-        if there are no measures.
+        """Columns that stand side by side on a terminal.
+
+        They are the measures of a test set, or all test sets if there are no measures.
         """
-        groups = groupby(
-            self.table.columns, lambda column: column.sets if column.measure else None
-        )
+
+        def find_group(column: Column) -> tuple[str, ...] | None:
+            return column.sets if column.measure else None
+
+        groups = groupby(self.table.columns, find_group)
         return tuple(tuple(columns) for _, columns in groups)
 
     def compute_reductions(
         self, row: ResultRow, column: Column
     ) -> tuple[float | None, float | None]:
-        """Return the relative reduction from the reference in percent: the paper's, and
-        ours.
-        """
+        """Return relative reductions from the reference in percent: paper's, ours."""
         if self.reference is None:
             return None, None
         own = row.cells[column]
         base = self.reference.cells[column]
-        ours = (
-            compute_reduction(own.here.value, base.here.value)
-            if own.here and base.here
-            else None
-        )
+        ours = None
+        if own.here and base.here:
+            ours = compute_reduction(own.here.value, base.here.value)
         return compute_reduction(own.paper, base.paper), ours
 
 
 def compute_reduction(value: float | None, reference: float | None) -> float | None:
-    """Return the relative reduction from ``reference`` to ``value`` in percent, None if
-    there is none.
+    """Return the relative reduction from ``reference`` to ``value`` in percent.
+
+    None if one of them is missing, or the reference is zero.
 
     >>> round(compute_reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
     11.2
     """
-    return (
-        None
-        if value is None or not reference
-        else 100 * (reference - value) / reference
-    )
+    if value is None or not reference:
+        return None
+    return 100 * (reference - value) / reference

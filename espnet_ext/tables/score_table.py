@@ -142,8 +142,9 @@ class RunRecord(StrictMapping):
 
 
 class OwnRow(StrictMapping):
-    """A row of a system of the user's own, which ``tables.yaml`` does not have; in a
-    figure, a point of a ``curve`` at ``x``.
+    """A row of a system of the user's own, which ``tables.yaml`` does not have.
+
+    In a figure it is a point of a ``curve`` at ``x``.
     """
 
     table: StrictStr

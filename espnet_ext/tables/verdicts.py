@@ -1,5 +1,6 @@
-"""Whether a paper's claims hold on results: tests over seeds crossed with units, as
-their design says (``docs/statistics.md``).
+"""Whether a paper's claims hold on results: tests over seeds crossed with units.
+
+Their design says how they are decided; ``docs/statistics.md`` explains it.
 """
 
 import math
@@ -75,24 +76,24 @@ def judge_claims(
     """
     judged = [_judge_claim(tables, name, design, scores) for name in design.claims]
     number = design.tests or len(judged)
-    tested = [claim for claim in judged if claim.p_value is not None]
-    p_values = [claim.p_value for claim in tested if claim.p_value is not None]
-    factors = {
-        claim.name: factor
-        for claim, factor in zip(
-            tested, list_holm_factors(p_values, number), strict=True
-        )
-    }
-    times = {
-        claim.name: factors.get(claim.name, number) * tables.tried.get(claim.name, 1)
-        for claim in judged
-    }
-    corrected = multiply_in_order(p_values, [times[claim.name] for claim in tested])
-    found = {
-        claim.name: p_value for claim, p_value in zip(tested, corrected, strict=True)
-    }
+    p_values = {}
+    for claim in judged:
+        if claim.p_value is not None:
+            p_values[claim.name] = claim.p_value
+    # the smallest p-value is multiplied by the number of tests, the next by one less
+    holm = list_holm_factors(list(p_values.values()), number)
+    factors = dict(zip(p_values, holm, strict=True))
+    times = {}
+    for claim in judged:
+        # without a p-value there is an interval still, as wide as for the smallest
+        factor = factors.get(claim.name, number)
+        times[claim.name] = factor * tables.tried.get(claim.name, 1)
+    products = multiply_in_order(
+        list(p_values.values()), [times[name] for name in p_values]
+    )
+    corrected = dict(zip(p_values, products, strict=True))
     return [
-        _decide_claim(claim, design, times[claim.name], found.get(claim.name))
+        _decide_claim(claim, design, times[claim.name], corrected.get(claim.name))
         for claim in judged
     ]
 
@@ -101,27 +102,28 @@ def _judge_claim(tables: Tables, name: str, design: Design, scores: Scores) -> _
     """Test one claim in each of its comparisons, of changes by their difference."""
     claim = tables.claims[name]
     named = [side for side in claim.worse if side == design.against]
+    # the one baseline that an old design knew; otherwise the claim must hold for all
     sides = named or claim.worse
     better = [tables.rows[row] for row in list_side_rows(claim.better)]
-    rows = [tables.rows[row] for side in sides for row in list_side_rows(side)]
     columns = tables.list_tested_columns(claim, design.columns)
     tests = []
+    every_worse: list[Row] = []
     for side in sides:
         worse = [tables.rows[row] for row in list_side_rows(side)]
-        tests += [
-            _run_test(better, worse, tables, design, scores, column)
-            for column in columns
-        ]
+        every_worse += worse
+        for column in columns:
+            tests.append(_run_test(better, worse, tables, design, scores, column))
     obstacle = None
     p_value = None
-    if all(test.outcome for test in tests):
-        obstacle = _find_obstacle([*better, *rows], tests, tables, design, scores)
+    outcomes = [test.outcome for test in tests if test.outcome]
+    if len(outcomes) == len(tests):
+        every_row = [*better, *every_worse]
+        obstacle = _find_obstacle(every_row, tests, tables, design, scores)
+        # a person's reason comes before one that is computed
         obstacle = design.open.get(name, obstacle)
         if obstacle is None and name not in design.not_testable:
-            p_value = _combine_p_values(
-                [test.outcome for test in tests if test.outcome]
-            )
-    failures = _describe_failures(better, rows, design, scores)
+            p_value = _combine_p_values(outcomes)
+    failures = _describe_failures(better, every_worse, design, scores)
     return _Judged(name, claim, tuple(tests), obstacle, p_value, failures)
 
 
@@ -133,6 +135,10 @@ def _run_test(
     scores: Scores,
     column: Column,
 ) -> _Test:
+    """Test one comparison, on the seeds that all its systems have without failure.
+
+    A side is a row, or for a change two rows, before and after.
+    """
     rows = [*better, *worse]
     [test_set] = column.sets
     by_row = [
@@ -140,9 +146,9 @@ def _run_test(
         for row in rows
     ]
     run = [seed for seed in design.seeds if all(seed in by_seed for by_seed in by_row)]
-    seeds = [
-        seed for seed in run if seed not in _find_failed_seeds(rows, design, scores)
-    ]
+    # a seed goes in all systems: the same seed is compared with itself
+    failed = _find_failed_seeds(rows, design, scores)
+    seeds = [seed for seed in run if seed not in failed]
     paper = _compute_paper_effect(better, worse, column)
     unit = scores.units.get(test_set, "")
     if not seeds:
@@ -159,15 +165,17 @@ def _run_test(
             unit=unit,
             failed_units=(0, 0),
         )
-    errors, words = make_count_arrays(
-        [by_seed[seed] for by_seed in by_row for seed in seeds]
-    )
+    in_order = []
+    for by_seed in by_row:
+        in_order += [by_seed[seed] for seed in seeds]
+    errors, words = make_count_arrays(in_order)
     # (trainings, units) -> (rows, seeds, units)
     errors = errors.reshape(len(rows), len(seeds), -1)
     sound = _find_sound_units(errors, words, design.failed_units)
     errors = errors[:, :, sound]
     words = words[sound]
     merged = _are_merged(rows, tables, design)
+    # both sides are of one kind, so of as many rows
     half = len(better)
     ours = _compute_change(list(errors[:half]))
     theirs = _compute_change(list(errors[half:]))
@@ -210,12 +218,15 @@ def _are_merged(rows: Sequence[Row], tables: Tables, design: Design) -> bool:
 def _find_sound_units(
     errors: NDArray[np.int64], words: NDArray[np.int64], limit: float | None
 ) -> NDArray[np.bool_]:
-    """Return which units no system fails on, (units,): none has an error rate above the
-    limit in percent, as the mean over seeds; ``errors`` is (rows, seeds, units).
+    """Return which units no system fails on, (units,).
+
+    A system fails on a unit with an error rate above the limit in percent, as the mean
+    over seeds. ``errors`` is (rows, seeds, units), ``words`` (units,).
     """
     if limit is None:
         return np.ones(len(words), dtype=bool)
     worst = errors.mean(axis=1).max(axis=0)
+    # multiplied out: a unit may have no words
     return 100 * worst <= limit * words
 
 
@@ -235,7 +246,8 @@ def _decide_claim(
         verdict = result.OPEN
     else:
         verdict = _read_verdict(judged, effects, design, p_corrected)
-        notes += [] if verdict == result.OPEN else _describe_scope(judged, design)
+        if verdict != result.OPEN:
+            notes += _describe_scope(judged, design)
     return result.ClaimResult(
         judged.name,
         judged.claim,
@@ -259,19 +271,21 @@ def _read_verdict(
     if p_corrected < SIGNIFICANCE:
         wrong = any(effect.points < 0 for effect in effects)
         return result.CONTRADICTED if wrong else result.HOLDS
+    # under the old rule no difference is excluded, as its registration said
     if design.fewest:
         return result.OPEN
-    if all(effect.within for effect in effects) and all(
-        test.margin_says for test in judged.tests
-    ):
+    is_within = all(effect.within for effect in effects)
+    if is_within and all(test.margin_says for test in judged.tests):
         return result.NO_DIFFERENCE
-    excluded = all(effect.excludes for effect in effects)
-    return result.EXCLUDED if excluded else result.OPEN
+    if all(effect.excludes for effect in effects):
+        return result.EXCLUDED
+    return result.OPEN
 
 
 def _describe_scope(judged: _Judged, design: Design) -> list[str]:
-    """Say what a verdict is about, if that is less than the paper's sentence, other
-    trainings, and other voices.
+    """Say what a verdict is about, if that is less than the paper's sentence is.
+
+    That one is about all its baselines, other trainings, and other voices.
     """
     tests = judged.tests
     notes = []
@@ -287,6 +301,7 @@ def _describe_scope(judged: _Judged, design: Design) -> list[str]:
 
 
 def _is_of_outputs(test: _Test) -> bool:
+    """Tell whether units alone were tested, on the outputs of one training."""
     return test.enough and test.outcome is not None and test.outcome.seeds < LEAST_SEEDS
 
 
@@ -295,10 +310,19 @@ def _finish_test(test: _Test, design: Design, times: int) -> result.ClaimTest:
     against = test.against.name
     if test.outcome is None:
         return result.ClaimTest(test.column, test.paper, None, against)
-    limits = test.outcome.interval(1 - SIGNIFICANCE / times) if test.enough else None
-    interval = limits and (round(100 * limits[0], 4), round(100 * limits[1], 4))
-    low, high = interval or (-math.inf, math.inf)
-    p_value = test.outcome.p_value if test.enough else None
+    interval = None
+    p_value = None
+    # without one, no effect is within a margin, and none is excluded
+    low = -math.inf
+    high = math.inf
+    if test.enough:
+        p_value = test.outcome.p_value
+        # Bonferroni's, as wide as the p-value is multiplied
+        limits = test.outcome.interval(1 - SIGNIFICANCE / times)
+        if limits:
+            low = round(100 * limits[0], 4)
+            high = round(100 * limits[1], 4)
+            interval = (low, high)
     effect = result.Effect(
         points=round(100 * test.outcome.difference, 4),
         interval=interval,
@@ -318,25 +342,25 @@ def _finish_test(test: _Test, design: Design, times: int) -> result.ClaimTest:
 def _compute_paper_effect(
     better: Sequence[Row], worse: Sequence[Row], column: Column
 ) -> float | None:
-    """Return how much lower the paper's error rate (or change of it) is, in points;
+    """Return how much lower the paper's error rate, or its change, is, in points.
+
     None if a number is missing.
     """
     ours = [row.paper.get(column.name) for row in better]
     theirs = [row.paper.get(column.name) for row in worse]
     if None in ours or None in theirs:
         return None
-    return round(
-        _compute_change([value for value in theirs if value is not None])
-        - _compute_change([value for value in ours if value is not None]),
-        4,
-    )
+    lower = _compute_change([value for value in ours if value is not None])
+    higher = _compute_change([value for value in theirs if value is not None])
+    return round(higher - lower, 4)
 
 
 def _compute_change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
-    """Return what a side of a claim is: its one value, or for two (before and after)
-    how much more there is after.
-    """
-    return values[0] if len(values) == 1 else values[1] - values[0]
+    """Return a side's one value, or of two (before, after) how much more is after."""
+    if len(values) == 1:
+        return values[0]
+    before, after = values
+    return after - before
 
 
 def _find_failed_seeds(rows: Sequence[Row], design: Design, scores: Scores) -> set[int]:
@@ -348,18 +372,16 @@ def _find_failed_seeds(rows: Sequence[Row], design: Design, scores: Scores) -> s
 
 
 def _find_failed(system: str, design: Design, scores: Scores) -> Mapping[int, bool]:
-    """Return for each seed whether the training has failed; one whose loss is not a
-    number has.
-    """
+    """Return for each seed whether the training has failed, by its loss on dev."""
+    failed: dict[int, bool] = {}
     if design.failed is None:
-        return {}
+        return failed
     losses = scores.dev_losses.get(system, {})
-    return {
-        # not "greater": that is false for a loss that is not a number
-        seed: not losses[seed] <= design.failed
-        for seed in design.seeds
-        if seed in losses
-    }
+    for seed in design.seeds:
+        if seed in losses:
+            # not "greater", which is false for NaN: a training that ends with it failed
+            failed[seed] = not losses[seed] <= design.failed
+    return failed
 
 
 def _describe_failures(
@@ -367,13 +389,16 @@ def _describe_failures(
 ) -> str:
     sides = []
     for rows in (better, worse):
-        systems = {row.system for row in rows}
-        of_side = [_find_failed(system, design, scores) for system in systems]
-        sides.append([failed for own in of_side for failed in own.values()])
+        trainings: list[bool] = []
+        # a system may have several rows, of other decodings
+        for system in {row.system for row in rows}:
+            trainings += _find_failed(system, design, scores).values()
+        sides.append(trainings)
     if not any(map(any, sides)):
         return ""
     from scipy.stats import fisher_exact  # which takes seconds to import
 
+    # left out of the comparison, they must not be forgotten: a system may win by them
     failed_and_not = [[sum(side), len(side) - sum(side)] for side in sides]
     p_value = fisher_exact(failed_and_not).pvalue
     shares = " and ".join(f"{sum(side)} of {len(side)}" for side in sides)
@@ -394,23 +419,23 @@ def _find_obstacle(
         different = min(outcome.seeds for outcome in outcomes)
         if run < len(design.seeds):
             return f"{run} of {len(design.seeds)} seeds"
+        # trainings that give the same output to the letter are one
         if different < LEAST_SEEDS:
             differ = "differs" if different == 1 else "differ"
             return f"{run} seeds, {different} that {differ}"
-    fewest = min(
-        tests, key=lambda test: test.outcome.units if test.outcome else math.inf
-    )
-    units = fewest.outcome.units if fewest.outcome else 0
+    units = min(outcome.units for outcome in outcomes)
     # few units must pass the exact test, too, of which no p-value is below 2 / 2^units
     if units < EXACT_BELOW and 2.0 ** (1 - units) >= SIGNIFICANCE:
-        return format_count(units, fewest.unit)
+        fewest = [
+            test for test in tests if test.outcome and test.outcome.units == units
+        ]
+        return format_count(units, fewest[0].unit)
     return _name_unfinished(rows, design, scores)
 
 
 def _name_unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str | None:
-    """Name the trainings that were best at their last step, so that more steps might
-    change which system is better.
-    """
+    """Name the trainings that were best at their last step; None if there are none."""
+    # with more steps the other system might be the better one
     for row in rows:
         at_end = set(scores.unfinished.get(row.system, ())) & set(design.seeds)
         if at_end:
@@ -420,18 +445,17 @@ def _name_unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str
 
 
 def _combine_p_values(outcomes: Sequence[CrossedTest]) -> float | None:
-    """Return the p-value of a claim on several comparisons, which must hold in each and
-    is contradicted by one.
+    """Return the p-value of a claim on several comparisons.
 
-    So it is the largest, or, times their number, the smallest of those that point the
-    wrong way.
+    It must hold in each and is contradicted by one. So it is the largest, or, times
+    their number (Bonferroni), the smallest of those that point the wrong way.
     """
-    p_values = [
-        (outcome.difference < 0, round(outcome.p_value, 6))
-        for outcome in outcomes
-        if outcome.p_value is not None
-    ]
-    wrong = [p_value for is_wrong, p_value in p_values if is_wrong]
+    right: list[float] = []
+    wrong: list[float] = []
+    for outcome in outcomes:
+        if outcome.p_value is not None:
+            side = wrong if outcome.difference < 0 else right
+            side.append(round(outcome.p_value, 6))
     if wrong:
         return min(1.0, len(outcomes) * min(wrong))
-    return max(p_value for _, p_value in p_values)
+    return max(right)
