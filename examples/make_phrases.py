@@ -1,5 +1,4 @@
-"""Make examples/phrases again: N-best lists on which a language model helps, and the
-language model.
+"""Make examples/phrases again: N-best lists, and a language model that helps on them.
 
     tools/venv/bin/python examples/make_phrases.py
 
@@ -23,9 +22,12 @@ from espnet_ext.synthetic.parameters import derive_seed
 from espnet_ext.text.nbest import NBest, read_nbest, write_nbest
 
 ROOT = Path(__file__).resolve().parents[1]
-LISTS, OUT = ROOT / "egs/librispeech_rescore/lists/mini", ROOT / "examples/phrases"
+LISTS = ROOT / "egs/librispeech_rescore/lists/mini"
+OUT = ROOT / "examples/phrases"
 SETS = {"dev": 150, "test": 400}  # lists of each set
-SEED, SENTENCES, DEV_SENTENCES = 1, 6_000, 300
+SEED = 1
+SENTENCES = 6_000
+DEV_SENTENCES = 300
 LM = {
     "kind": "gpt2",
     "vocabulary": 500,
@@ -37,7 +39,7 @@ TRAINING = {"batch_size": 32, "epochs": 3, "lr": 4e-3, "warmup_steps": 50}
 def main() -> None:
     references: set[str] = set()
     for name, count in SETS.items():
-        chosen = spread(read_nbest(LISTS / f"{name}-other.jsonl.gz"), count)
+        chosen = choose_evenly(read_nbest(LISTS / f"{name}-other.jsonl.gz"), count)
         write_nbest(OUT / f"{name}.jsonl", map(round_scores, chosen))
         references.update(str(each.ref) for each in chosen)
         if name == "test":
@@ -47,25 +49,28 @@ def main() -> None:
         train_lm(Path(folder), references)
 
 
-def spread(lists: Sequence[NBest], count: int) -> list[NBest]:
+def choose_evenly(lists: Sequence[NBest], count: int) -> list[NBest]:
     """Choose so many lists at equal distances, so that all speakers are among them."""
     return [lists[number * len(lists) // count] for number in range(count)]
 
 
 def round_scores(nbest: NBest) -> NBest:
+    """Round scores to four digits, so that the file is the same on all processors."""
     hyps = (replace(hyp, score=round(hyp.score, 4)) for hyp in nbest.hyps)
     return replace(nbest, hyps=tuple(hyps))
 
 
 def train_lm(work: Path, references: set[str]) -> None:
     """Train the language model on sentences of which none is in the lists."""
-    grammar, rng = build_text_grammar(), random.Random(derive_seed(SEED, "phrases"))
+    grammar = build_text_grammar()
+    rng = random.Random(derive_seed(SEED, "phrases"))
     lines: list[str] = []
     while len(lines) < SENTENCES + DEV_SENTENCES:
         sentence = grammar.draw_sentence(rng)
         if sentence not in references:
             lines.append(f"{sentence}\n")
-    train, dev = work / "train.txt", work / "dev.txt"
+    train = work / "train.txt"
+    dev = work / "dev.txt"
     train.write_text("".join(lines[:SENTENCES]))
     dev.write_text("".join(lines[SENTENCES:]))
     make_language_model(LM, [train], work / "start")

@@ -1,5 +1,4 @@
-"""Make examples/speech again: a model trained on real digits, and recordings that it
-has not seen.
+"""Make examples/speech again: a model of real digits, and recordings new to it.
 
     tools/venv/bin/python examples/make_speech.py
 
@@ -11,6 +10,7 @@ pink noise, as those of the demo.
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,8 @@ import numpy as np
 import soundfile
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPE, OUT = ROOT / "egs/librispeech_sem", ROOT / "examples/speech"
+RECIPE = ROOT / "egs/librispeech_sem"
+OUT = ROOT / "examples/speech"
 sys.path.insert(0, str(RECIPE / "local"))
 
 import demo  # noqa: E402
@@ -33,7 +34,8 @@ from espnet_ext.transcription.engines import align_words  # noqa: E402
 
 RATE = 16000
 EXP = RECIPE / "exp/mini_digits-digits"
-MODEL, FIRST = OUT / "model.zip", 4  # utterances of each speaker that are test data
+MODEL = OUT / "model.zip"
+FIRST = 4  # utterances of each speaker that are test data; a call has later ones
 CALL = {"jackson": "1002", "theo": "1005"}  # who speaks in the two channels of a call
 CORPUS = (
     "18 minutes of connected English digits by six speakers (Free Spoken Digit "
@@ -45,7 +47,9 @@ CORPUS = (
 def main() -> None:
     train()
     shutil.rmtree(OUT / "test", ignore_errors=True)
-    texts = {key: text for part in demo.SETS for key, text in utterances(part).items()}
+    texts: dict[str, str] = {}
+    for part in demo.SETS:
+        texts |= copy_utterances(part)
     write_data_dir(OUT / "test", texts)
     recogniser = espnet_ext.load(MODEL)
     write_call(recogniser)
@@ -54,24 +58,16 @@ def main() -> None:
 def train() -> None:
     """Train and score the system with SEM, and pack it with its error rates."""
     demo.make_corpus(demo.CORPUS)
-    options = [
-        "--scale",
-        "mini_digits",
-        "--librispeech",
-        str(demo.CORPUS),
-        "--rows",
-        "0dB",
-        "--seed",
-        "1",
-    ]
-    subprocess.run(["./run.sh", *options], cwd=RECIPE, check=True)
+    corpus = ["--scale", "mini_digits", "--librispeech", str(demo.CORPUS)]
+    system = ["--rows", "0dB", "--seed", "1"]
+    subprocess.run(["./run.sh", *corpus, *system], cwd=RECIPE, check=True)
     found = describe_recipe(EXP / "sem_m80_0/seed1")
     card = replace(found.card, corpus=CORPUS, licence="cc-by-sa-4.0", language=["en"])
     MODEL.unlink(missing_ok=True)
     pack(replace(found, card=card), MODEL)
 
 
-def utterances(part: str) -> dict[str, str]:
+def copy_utterances(part: str) -> dict[str, str]:
     """Copy the first utterances of each speaker, and return their texts."""
     texts = {}
     for path in sorted((demo.CORPUS / part).rglob("*.trans.txt")):
@@ -95,70 +91,63 @@ def write_data_dir(folder: Path, texts: dict[str, str]) -> None:
         "spk2utt": {speaker: " ".join(keys) for speaker, keys in speakers.items()},
     }
     for name, table in tables.items():
-        (folder / name).write_text(
-            "".join(f"{key} {table[key]}\n" for key in sorted(table))
-        )
+        lines = [f"{key} {table[key]}\n" for key in sorted(table)]
+        (folder / name).write_text("".join(lines))
 
 
 def write_call(recogniser) -> None:
-    """Join test utterances of two speakers to a call, one in each channel, and
-    recognise the first one's in windows.
+    """Join test utterances of two speakers to a call, one in each channel.
 
-    Now and then one begins before the other ends.
+    Now and then one begins before the other ends. The first speaker's channel is
+    recognised in windows.
     """
-    folders = {
-        name: demo.CORPUS / "test-clean" / number for name, number in CALL.items()
-    }
-    turns = {
-        name: sorted(folder.rglob("*.flac"))[FIRST:] for name, folder in folders.items()
-    }
-    texts = {
-        name: read_table(next(folder.rglob("*.trans.txt")))
-        for name, folder in folders.items()
-    }
-    samples, segments, at = np.zeros((60 * RATE, 2), dtype="float32"), [], 0.3
+    turns = {}
+    texts = {}
+    for name, number_of_speaker in CALL.items():
+        folder = demo.CORPUS / "test-clean" / number_of_speaker
+        turns[name] = sorted(folder.rglob("*.flac"))[FIRST:]
+        texts[name] = read_table(next(folder.rglob("*.trans.txt")))
+    samples = np.zeros((60 * RATE, 2), dtype="float32")
+    segments = []
+    at = 0.3  # seconds
     for number in range(6):
-        name = list(CALL)[number % 2]
+        channel = number % 2
+        name = list(CALL)[channel]
         path = turns[name][number // 2]
         speech, _ = soundfile.read(path, dtype="float32")
-        start, end = round(at * RATE), round(at * RATE) + len(speech)
-        samples[start:end, number % 2] += speech
-        segments.append(
-            Segment(
-                "call",
-                name,
-                tuple(texts[name][path.stem].split()),
-                start / RATE,
-                end / RATE,
-            )
-        )
-        at = end / RATE + (-0.4 if number % 2 else 0.3)
+        start = round(at * RATE)
+        end = start + len(speech)
+        samples[start:end, channel] += speech
+        words = tuple(texts[name][path.stem].split())
+        segments.append(Segment("call", name, words, start / RATE, end / RATE))
+        # The second speaker is interrupted, the first one is not.
+        at = end / RATE + (-0.4 if channel else 0.3)
     samples = samples[: end + RATE // 4]
-    samples += 1e-3 * np.random.default_rng(demo.SEED).standard_normal(
-        samples.shape, dtype="float32"
-    )  # a line's noise
+    # A line's noise, in both channels.
+    random = np.random.default_rng(demo.SEED)
+    samples += 1e-3 * random.standard_normal(samples.shape, dtype="float32")
     soundfile.write(OUT / "call.flac", samples, RATE, compression_level=1.0)
     write_segments(OUT / "call.json", segments)
-    write_hypotheses(OUT / "windows.jsonl", windows_of(recogniser, samples[:, 0]))
+    heard = recognise_windows(recogniser, samples[:, 0])
+    write_hypotheses(OUT / "windows.jsonl", heard)
 
 
-def windows_of(recogniser, samples: np.ndarray):
+def recognise_windows(recogniser, samples: np.ndarray) -> Iterator[Segment]:
+    """Yield what is heard in windows of 6 s, with times of the recording."""
     for window in Windowing(6.0).cut("call", len(samples) / RATE):
         part = samples[round(window.start * RATE) : round(window.end * RATE)]
         tokens = recogniser(part)[0][2]
-        words = (
-            align_words(recogniser, part, tokens, len(part) / RATE) if tokens else []
-        )
-        times = tuple(
-            (round(window.start + word.start, 2), round(window.start + word.end, 2))
-            for word in words
-        )
-        yield replace(
-            window,
-            speaker=next(iter(CALL)),
-            words=tuple(word.text for word in words),
-            times=times,
-        )
+        words = []
+        if tokens:
+            words = align_words(recogniser, part, tokens, len(part) / RATE)
+        texts = tuple(word.text for word in words)
+        times = []
+        for word in words:
+            start = round(window.start + word.start, 2)
+            end = round(window.start + word.end, 2)
+            times.append((start, end))
+        speaker = next(iter(CALL))
+        yield replace(window, speaker=speaker, words=texts, times=tuple(times))
 
 
 if __name__ == "__main__":

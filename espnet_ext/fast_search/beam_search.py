@@ -395,6 +395,7 @@ def make_fast(search: BeamSearch, return_states: bool = False) -> bool:
         return False
     search.end_always = type(search) is BatchBeamSearch
     search.return_states = return_states
+    # The object stays: what ESPnet has set on it, and all that hold it, know it.
     search.__class__ = FastSearch
     for name, scorer in search.part_scorers.items():
         lazy = LazyCTCPrefixScorer(scorer.ctc, scorer.eos)

@@ -23,6 +23,5 @@ def blocked_linear(
         return linear(x, weight, bias)
     weights = weight.split(rows)
     biases = [None] * len(weights) if bias is None else bias.split(rows)
-    return torch.cat(
-        [linear(x, w, b) for w, b in zip(weights, biases, strict=True)], dim=1
-    )
+    blocks = [linear(x, w, b) for w, b in zip(weights, biases, strict=True)]
+    return torch.cat(blocks, dim=1)

@@ -47,6 +47,8 @@ class FastTransformerLM(TransformerLM):
         # ESPnet takes 0, CTC's blank, for padding.
         prefixes = ScoredPrefixes(tree, nodes, known, shown=ys != 0)
         x = self.encoder.embed(self.embed(ys))[:, known:]
+        # ESPnet's encoder layer, with norms before (its language models have no other),
+        # and without dropout.
         for slot, layer in enumerate(self.encoder.encoders):
             x = x + prefixes.attend(slot, layer.self_attn, layer.norm1(x))
             x = x + layer.feed_forward(layer.norm2(x))

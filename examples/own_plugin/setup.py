@@ -1,5 +1,6 @@
-"""A package of a third party: once it is installed, every command of espnet_ext knows
-`encoder: stacked_gru`.
+"""A package of a third party, with `encoder: stacked_gru`.
+
+Once it is installed, every command of espnet_ext knows that encoder.
 """
 
 from setuptools import setup

@@ -1,6 +1,4 @@
-"""The digits of ``examples/digits``: a tree in LibriSpeech's layout, which needs no
-preparation.
-"""
+"""The digits of ``examples/digits``, in LibriSpeech's layout: nothing is to prepare."""
 
 from pathlib import Path
 from typing import Any
@@ -19,31 +17,27 @@ except ImportError:  # ESPnet 202610, where datasets declare no fields
 
 def read_transcripts(corpus: str, split: str) -> dict[Path, str]:
     """Read the transcript of each FLAC file of a split."""
-    files = sorted(Path(corpus, split).rglob("*.trans.txt"))
-    lines = [
-        (file, line.split(maxsplit=1))
-        for file in files
-        for line in file.read_text().splitlines()
-    ]
-    return {
-        file.with_name(f"{utterance}.flac"): text for file, (utterance, text) in lines
-    }
+    texts = {}
+    for file in sorted(Path(corpus, split).rglob("*.trans.txt")):
+        for line in file.read_text().splitlines():
+            utterance, text = line.split(maxsplit=1)
+            texts[file.with_name(f"{utterance}.flac")] = text
+    return texts
 
 
 class Dataset(BaseDataset):
-    """Utterances of a split; ``ids`` adds their names, which inference writes and a
-    training cannot batch.
+    """Utterances of a split.
+
+    ``ids`` adds their names, which inference writes and a training cannot batch.
     """
 
     def __init__(self, corpus: str, split: str, ids: bool = False):
         self.utterances = list(read_transcripts(corpus, split).items())
         self.ids = ids
-        names = [
-            ("speech", "audio"),
-            ("text", "text"),
-            *([("utt_id", "text")] if ids else []),
-        ]
-        self.fields = tuple(Field(name=name, kind=kind) for name, kind in names)
+        kinds = {"speech": "audio", "text": "text"}
+        if ids:
+            kinds["utt_id"] = "text"
+        self.fields = tuple(Field(name=name, kind=kind) for name, kind in kinds.items())
 
     def __len__(self) -> int:
         return len(self.utterances)
@@ -51,9 +45,10 @@ class Dataset(BaseDataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         path, text = self.utterances[index]
         speech, _ = soundfile.read(path, dtype="float32")
-        return {"speech": speech, "text": text} | (
-            {"utt_id": path.stem} if self.ids else {}
-        )
+        item = {"speech": speech, "text": text}
+        if self.ids:
+            item["utt_id"] = path.stem
+        return item
 
 
 class DatasetBuilder(Builder):
