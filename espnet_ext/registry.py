@@ -2,7 +2,7 @@
 slot of a model.
 
 Installed packages add theirs by the entry-point group ``espnet_ext.plugins``, as
-``<slot>.<name>`` (docs/extending.md). Each has a second name, ``encoder:
+``<slot>.<name>`` (docs/plugins.md). Each has a second name, ``encoder:
 espnet_ext:blstm_maxpool``, for packed models: who lacks the package reads its name.
 """
 

@@ -21,7 +21,7 @@ asr_config=      # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=8     # last stage to run
-rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/rehearsal.md)
 # Data
 asru2019=        # folder of the challenge's corpus, or of the one that --corpus names (README.md); synthetic if empty
 data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name; of train-zh and others too
@@ -32,7 +32,7 @@ librispeech=     # folder of LibriSpeech (train-clean-100 and 360 are used); Lib
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/gpus.md)
 nj=2             # processes on this machine
 train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
 parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster

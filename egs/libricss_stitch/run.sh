@@ -23,7 +23,7 @@ stitcher_config= # the same for a stitcher
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
-rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/rehearsal.md)
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name, of which mixtures are made
@@ -37,7 +37,7 @@ clean_only=false # true: LibriSpeech without its parts called other; the test se
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/gpus.md)
 nj=2             # processes on this machine
 train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
 parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster

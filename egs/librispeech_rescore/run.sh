@@ -22,7 +22,7 @@ rescorer_config= # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=8     # last stage to run
-rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/rehearsal.md)
 # Models
 first_pass=whisper # whisper|espnet: what makes the N-best lists; espnet is trained on the first training part, MWER on the others
 whisper=         # folder or hub name of a Whisper model; the scale's own choice if empty
@@ -38,7 +38,7 @@ clean_only=false # true: LibriSpeech without its parts called other, in training
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/gpus.md)
 nj=2             # processes on this machine
 train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
 parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": the first pass on a cluster

@@ -22,7 +22,7 @@ asr_config=      # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=7     # last stage to run
-rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/rehearsal.md)
 # Data
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth
@@ -42,7 +42,7 @@ check_audio=auto # auto|header|full: auto decodes all audio of a small corpus an
 keep_features=   # true: compute features once and keep them (16 kB per second of audio at full); mini does
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/gpus.md)
 nj=2             # processes on this machine
 train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
 parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster

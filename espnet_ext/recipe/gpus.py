@@ -194,7 +194,7 @@ def check_gpus_here(run: Run) -> None:
         raise InputError(
             f"{error}; {' and '.join(work)} would run on this machine: start run.sh on "
             "one with GPUs, or set train_cmd and decode_cmd in cmd.sh where they start "
-            "it elsewhere (docs/clusters.md)"
+            "it elsewhere (docs/gpus.md)"
         ) from None
 
 

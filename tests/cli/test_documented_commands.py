@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/*.md"),
+    *ROOT.glob("examples/*/*.md"),
     *ROOT.glob("egs/*/*.md"),
     *ROOT.glob("tests/**/*.md"),
     *ROOT.glob("espnet_ext/**/*.md"),
@@ -34,11 +35,9 @@ def written_commands(text: str) -> Iterator[str]:
     one that goes on is joined.
     """
     for found in PROGRAM.finditer(re.sub(r"\s*\\\n\s*#?\s*", " ", text)):
-        command = (
-            re.split(r"\s+#|\s*`|\s+&&\s|;\s|\s\|\s|\s\(", found[1])[0]
-            .strip()
-            .rstrip(").,:")
-        )
+        command = re.split(r"\s+#|\s*`|\s+&&\s|;\s|\s\|\s|\s\(", found[1])[0]
+        # what ends a sentence is no word of the command, but a folder may be `.`
+        command = re.sub(r"(?<=\S)[).,:]+$", "", command.strip())
         yield command.removesuffix("'") if command.count("'") % 2 else command
 
 

@@ -3,7 +3,7 @@
     python tests/integration/gpu.py [--device cpu] [--only CHECK ...] [--minutes 8]
 
 For a machine with one GPU. Each check runs in a process of its own, with a time limit,
-so that one that fails stops no other. What is printed is a table for docs/clusters.md,
+so that one that fails stops no other. What is printed is a table for docs/gpus.md,
 with the name of the card. ``--device cpu`` tries the script itself, with small models
 and longer limits. The status is 1 if a check failed.
 """

@@ -382,13 +382,10 @@ def test_bad_settings(data, tmp_path, token_list):
 
 
 def test_the_documented_config_and_tables(data, tmp_path, token_list, monkeypatch):
-    """``docs/modules.md``, "Training on long recordings": the Python writes the
-    tables, the config trains.
-    """
-    page = (Path(__file__).parents[2] / "docs" / "modules.md").read_text(
+    """Of ``docs/long_recordings.md``: the Python writes tables, the config trains."""
+    page = (Path(__file__).parents[2] / "docs" / "long_recordings.md").read_text(
         encoding="utf-8"
     )
-    page = page[page.index("**Training on long recordings.**") :]
     config, script = (
         re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1]
         for kind in ("yaml", "python")
