@@ -1,12 +1,12 @@
-"""The code-switching corpus of the ASRU 2019 challenge, with LibriSpeech (P1, 4.1).
+"""Prepare the code-switching corpus of the ASRU 2019 challenge (P1, 4.1).
 
-It is Mandarin-English (arXiv:2007.05916). The corpus cannot be downloaded;
-:mod:`espnet_ext.corpora.code_switching` says what takes its place. A part's folder is a
-Kaldi data dir, or holds audio files in folders of any depth, with lists of lines
-"<utterance> <text>" (``text`` or ``*trans*.txt``), or else with one <utterance>.txt for
-each audio file. A file utt2spk names the speakers; without one, they come from ids such
-as T0055G0013S0001 (task T0055, speaker G0013), or else from folders. Audio is 16 kHz,
-mono.
+It is Mandarin-English (arXiv:2007.05916), with LibriSpeech. The corpus cannot be
+downloaded; :mod:`espnet_ext.corpora.code_switching` says what takes its place. A part's
+folder is a Kaldi data dir, or holds audio files in folders of any depth, with lists of
+lines "<utterance> <text>" (``text`` or ``*trans*.txt``), or else with one
+<utterance>.txt for each audio file. A file utt2spk names the speakers; without one,
+they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or else from
+folders. Audio is 16 kHz, mono.
 """
 
 import dataclasses
@@ -93,6 +93,7 @@ def prepare_asru2019(
             ``<corpus_dir>/LibriSpeech``.
         options: :class:`~espnet_ext.corpora.checks.Options`.
     """
+    # A folder that is named for the part itself comes before ``mandarin_dir``.
     named: dict[str, str | Path] = {}
     if mandarin_dir:
         named[MANDARIN] = mandarin_dir
@@ -114,6 +115,7 @@ def prepare_asru2019(
     if english:
         root = found[english[0]].parent
         checked = librispeech.check_parts(root, english, faults)
+    # All faults of all parts are known before the first file is written.
     counts = {}
     for part, data in scanned.items():
         counts[part] = len(faults.select_sound(part, data.utt2spk))
@@ -151,6 +153,7 @@ def _check_segments(
     for file, what, key in find_utterance_faults(true):
         if file == "segments":
             faults.add(part, key, f"{what} {key} ({folder})")
+    # A segment that ends a little after its audio is cut there, as Kaldi does.
     for problem in find_late_segments(true):
         say(f"warning: {folder}/{problem}")
 
@@ -165,9 +168,9 @@ def _keep_sound(
     """Keep the utterances without a fault, each with an audio file of its own."""
     kept = set()
     for key in faults.select_sound(part, data.utt2spk):
-        recording = (
-            parse_segment_recording(data.segments[key]) if data.segments else key
-        )
+        recording = key
+        if data.segments:
+            recording = parse_segment_recording(data.segments[key])
         if recording in audio:
             kept.add(key)
     good = keep_utterances(data, kept)
@@ -245,10 +248,12 @@ def scan_asru2019(
         if (folder / "wav.scp").is_file():
             given = read_data_dir(folder)
             raise_problems(folder, validate(given))
+            # A pipe of a stranger's data dir would run whatever it says.
             refuse_commands(folder / "wav.scp", given.wav_scp)
             paths = {
                 key: os.path.abspath(value) for key, value in given.wav_scp.items()
             }
+            # Without the other tables, which are made anew.
             data = DataDir(
                 wav_scp=paths,
                 utt2spk=given.utt2spk,

@@ -1,4 +1,4 @@
-"""Any folder of recordings, with the times of their words, or with transcripts.
+"""Prepare any folder of recordings, with times of their words or with transcripts.
 
 Times are in ctm files; a model aligns transcripts. Training leaves out regions where
 word times overlap, or where ``<unk>`` or another mark that is no noise stands.
@@ -6,7 +6,6 @@ word times overlap, or where ``<unk>`` or another mark that is no noise stands.
 
 import heapq
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -90,6 +89,7 @@ def prepare_audio(
     sound = faults.select_sound(part, files)
     sounds = checks.check_audio_files(faults, {part: sound})[part]
     sounds = keep_long_enough(faults, part, sounds, files, ends)
+    # Only now is anything aligned, which takes hours: on what is known to be sound.
     found: Iterable[tuple[str, list[Word] | str]] = [
         (key, spoken[key]) for key in sounds
     ]
@@ -126,6 +126,7 @@ def _read_text_files(
     faults: checks.Faults,
 ) -> dict[str, Transcript]:
     """Read transcripts; those that cannot be read are faults of their recordings."""
+    # Other files, such as audio, may lie beside them.
     every = sorted(checks.find_own_files(folder, faults))
     texts = [file for file in every if file.suffix in (".txt", ".stm")]
     files = checks.map_by_id(texts, part, faults)
@@ -150,18 +151,19 @@ def read_ctm_words(path: Path) -> dict[str, list[Word]]:
     of silence and noise are left out; words that are not known are called
     ``<dropped>``.
     """
-    recordings: dict[str, dict[str, list[Word]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    recordings: dict[str, dict[str, list[Word]]] = {}
     for word in read_ctm(path):
-        # A recording of silence alone has an entry too.
-        own = recordings[word.recording][word.channel]
+        # A recording of silence alone has an entry, too.
+        channels = recordings.setdefault(word.recording, {})
+        own = channels.setdefault(word.channel, [])
         if _is_silence(word.text):
             continue
+        # <unk> and the like were spoken, but a training must not learn such marks.
         text = DROPPED if _MARK.fullmatch(word.text) else word.text
         own.append(Word(text, word.start, word.end))
     merged = {}
     for recording, channels in recordings.items():
+        # A merge and no sort, which would hide times that go back within a channel.
         words = heapq.merge(*channels.values(), key=attrgetter("start"))
         merged[recording] = list(words)
     return merged

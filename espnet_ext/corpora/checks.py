@@ -49,13 +49,13 @@ def read_skip_share(value: str) -> float:
 class Options:
     """How a corpus is prepared; the same for each."""
 
-    # part -> its data dir's name, where they differ
+    # Part -> its data dir's name, where they differ.
     names: Mapping[str, str] = field(default_factory=dict)
     num_jobs: int = 1  # threads
     # ``full`` decodes all audio, ``header`` reads headers only, ``auto`` decides by the
-    # number of files
+    # number of files.
     check_audio: str = "auto"
-    # the share of each part's items that may be faulty, and is then left out
+    # The share of each part's items that may be faulty, and is then left out.
     skip_faulty: float = 0.0
 
 
@@ -75,6 +75,8 @@ class Faults:
 
     def add(self, part: str, item: str, fault: str) -> None:
         """Note a fault; of several faults of one item, the first is kept."""
+        # The first is the cause: of an unreadable file, nothing else can be said. And
+        # an item counts once in the share of what is faulty.
         self.found.setdefault((part, item), fault)
 
     def pass_on(self, part: str, item: str, to: Iterable[str]) -> None:
@@ -112,10 +114,13 @@ class Faults:
                 f"first in {places[0]}",
                 error=True,
             )
+        # One of an earlier run would say that there are faults.
         if not self.found:
             self.file.unlink(missing_ok=True)
             return
         skip = self.options.skip_faulty
+        # The share is each part's: a small test set must not hide in a large training
+        # set.
         totals: dict[str, tuple[int, int]] = {}
         for part, number in Counter(part for part, _ in self.found).items():
             totals[part] = (number, number + sound.get(part, 0))
@@ -258,13 +263,16 @@ def find_files_by_id(
 
 
 def _are_copies(first: Path, second: Path) -> bool:
+    """Return whether two files are one through a link, or have the same content."""
     try:
-        if first.samefile(second):  # through a link: nothing need be read
+        if first.samefile(second):
             return True
-        return first.suffix == second.suffix and filecmp.cmp(
-            first, second, shallow=False
-        )
-    except OSError:  # a link to nothing
+        if first.suffix != second.suffix:
+            return False
+        # By content: shallow would trust equal sizes and times.
+        return filecmp.cmp(first, second, shallow=False)
+    # A link to nothing.
+    except OSError:
         return False
 
 
@@ -293,6 +301,8 @@ def check_audio_files(
     The faults of the others go to ``faults``. Every file must have the rate in Hz, and
     one channel. None: any rate and number of channels will do.
     """
+    # All parts together, so that one pool of threads works on all; ids may be the same
+    # in two parts.
     files = {}
     for part, items in parts.items():
         for key, path in items.items():
@@ -347,6 +357,7 @@ def write_parts(
     """Write the data dir of each part of a corpus, and say how much speech it holds."""
     for part, data in parts.items():
         folder = Path(output_dir) / options.names.get(part, part)
+        # What is written must pass Kaldi's own checks, whatever the corpus had.
         raise_problems(folder, validate(data, require_text=False))
         write_data_dir(data, folder)
         hours = sum(map(float, (data.utt2dur or {}).values())) / 3600

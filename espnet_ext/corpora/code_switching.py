@@ -1,4 +1,4 @@
-"""Mandarin-English corpora as they are delivered: their parts and transcripts.
+"""Read Mandarin-English corpora as they are delivered: their parts and transcripts.
 
 ``asru2019`` is the challenge's corpus, as its participants got it; ``talcs`` TAL-CSASR
 and ``ascend`` ASCEND as they unpack, or as the hub has it (Parquet); ``seame`` SEAME
@@ -23,7 +23,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
 
-# corpus -> part -> where it may lie in the corpus folder, the first that exists. A file
+# Corpus -> part -> where it may lie in the corpus folder, the first that exists. A file
 # names what lies beside it.
 LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "asru2019": {
@@ -68,7 +68,7 @@ SET_NAMES: Mapping[str, Mapping[str, str]] = {
     "ascend": {"dev": "validation"},
 }
 WITHOUT_DEV = ("seame",)
-# on which trainings of a corpus without a dev set are watched, if the corpus has it
+# On which trainings of a corpus without a dev set are watched, if the corpus has it.
 VALID = "valid"
 MANDARIN = "train-zh"
 # What AISHELL-1 and aidatatang_200zh have in their folder: the file of transcripts, and
@@ -153,9 +153,9 @@ def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     """Read the transcripts of a folder of audio files.
 
     :mod:`espnet_ext.corpora.asru2019` describes its form. ``README*.txt`` is ignored.
-        Without ``utt2spk``, a speaker is the utterance's id up
-    to the name of its folder (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or
-    else the utterance. What is returned has no fault.
+    Without ``utt2spk``, a speaker is the utterance's id up to the name of its folder
+    (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or else the utterance. What is
+    returned has no fault.
     """
     files = list(find_own_files(folder, faults))
     audio = find_audio_files(files, part, faults)
@@ -181,11 +181,8 @@ def _read_transcripts(
     Those are lists or, without a list, one file for each utterance.
     """
     lists = [path for path in files if _LIST.fullmatch(path.name)]
-    singles = [
-        path
-        for path in files
-        if path.suffix == ".txt" and not path.name.upper().startswith("README")
-    ]
+    texts = [path for path in files if path.suffix == ".txt"]
+    singles = [path for path in texts if not path.name.upper().startswith("README")]
     for path in lists or singles:
         try:
             lines = [line.strip() for line in read_lines(path) if line.strip()]
@@ -200,6 +197,7 @@ def _read_transcripts(
 
 
 def _find_speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
+    """Find the speakers of utterances: in utt2spk, in ids, or by the folders."""
     if (folder / "utt2spk").is_file():
         return read_table(folder / "utt2spk")
     ids = {key: _SPEAKER.match(key) for key in audio}
@@ -207,6 +205,8 @@ def _find_speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]
         return {key: match[0] for key, match in ids.items() if match}
     speakers = {}
     for key, path in audio.items():
+        # A speaker begins the ids of its utterances, as Kaldi wants it: both must sort
+        # alike.
         before, name, _ = key.partition(path.parent.name)
         is_named = bool(name) and path.parent != folder
         speakers[key] = before + name if is_named else key
@@ -287,6 +287,7 @@ def _read_parquet_rows(
     made.mkdir(parents=True, exist_ok=True)
     for file in files:
         try:
+            # In batches: a file holds hundreds of megabytes of audio.
             for batch in ParquetFile(file).iter_batches(batch_size=64):
                 for row in batch.to_pylist():
                     audio = row["audio"]
@@ -321,7 +322,8 @@ def _scan_rows(
             faults.add(
                 part, key, f"utterance {key} comes twice ({table}, row {number})"
             )
-        texts.setdefault(key, ((row["transcription"] or "").strip(), table))
+        text = (row["transcription"] or "").strip()
+        texts.setdefault(key, (text, table))
         speakers[key] = f"spk{row['original_speaker_id']}"
         if path.is_file():
             files[key] = path

@@ -1,4 +1,4 @@
-"""A folder of Kaldi data dirs, in place of a corpus.
+"""Prepare a folder of Kaldi data dirs, in place of a corpus.
 
 They are ``train``, ``dev``, and test sets of any name. As in Kaldi, a relative path in
 ``wav.scp`` is meant from the folder above that of the data dirs.
@@ -32,14 +32,14 @@ from espnet_ext.kaldi.parts import keep_utterances
 TRAIN = "train"
 DEV = "dev"
 SAMPLING_RATE = 16000
-# what a run writes beside its data dirs
+# What a run writes beside its data dirs.
 RESERVED = re.compile(
     r"log|corpus|average|audio|english|(profiles|tokens|voices|train).*"
 )
 
 
 def find_test_sets(folder: str | Path, more: Sequence[str] = ()) -> list[str]:
-    """Return the names of the test sets in a folder of data dirs.
+    """Find the names of the test sets in a folder of data dirs.
 
     ``more`` may be there to train on. Raises InputError: there is none, or ``train`` or
     ``dev`` is missing.
@@ -111,6 +111,7 @@ def prepare_data_dirs(
             seconds = {key: audio[part][key].seconds for key in data.utt2spk}
             durations = {key: format_seconds(value) for key, value in seconds.items()}
             data = replace(data, utt2dur=durations)
+        # These may be of the audio before it was cut.
         made[part] = replace(data, feats_scp=None, utt2num_samples=None, reco2dur=None)
     checks.write_parts(made, output, faults.options)
     return made
@@ -131,10 +132,11 @@ def read_part(folder: Path, part: str, faults: checks.Faults) -> DataDir:
         if not is_of_utterance and not _is_rewritten(problem):
             others.append(problem)
     raise_problems(path, others)
+    # A pipe of a stranger's data dir would run whatever it says.
     refuse_commands(path / "wav.scp", data.wav_scp)
     for file, what, utterance in of_utterances:
         faults.add(part, utterance, f"{path / file}: {what} {utterance}")
-    # An absolute path stays what it is.
+    # os.path.join leaves an absolute path as it is.
     absolute = {
         name: os.path.join(folder.parent, value) for name, value in data.wav_scp.items()
     }

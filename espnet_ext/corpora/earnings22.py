@@ -1,6 +1,6 @@
-"""Earnings-22 (Del Rio et al. 2022): 125 calls, 119 hours, a test set (P5, 3.1).
+"""Prepare Earnings-22 (Del Rio et al. 2022), a test set of long calls (P5, 3.1).
 
-The layout is that of the folder ``earnings22`` of
+There are 125 calls, of 119 hours. The layout is that of the folder ``earnings22`` of
 https://github.com/revdotcom/speech-datasets: ``metadata.csv`` lists the calls ("File
 ID"), of which there are ``media/<id>.mp3`` and ``transcripts/nlp_references/<id>.nlp``.
 """
@@ -57,6 +57,7 @@ def prepare_earnings22(
     nlp = find_files_by_id(
         [corpus / "transcripts" / "nlp_references"], "*.nlp", PART, faults
     )
+    # Of a call that is not listed, audio alone or a transcript alone is a fault anyway.
     for call in sorted((audio.keys() & nlp.keys()) - set(calls)):
         faults.add(
             PART,

@@ -1,7 +1,8 @@
-"""LibriCSS (https://github.com/chenzhuo1011/libri_css): sessions in a meeting room.
+"""Prepare LibriCSS, sessions in a meeting room.
 
-They are ten hours of LibriSpeech, replayed. P4 uses the first of seven channels.
-``meeting_info.txt`` says who speaks: speakers of the STM references are tracks.
+It is at https://github.com/chenzhuo1011/libri_css. They are ten hours of LibriSpeech,
+replayed. P4 uses the first of seven channels. ``meeting_info.txt`` says who speaks:
+speakers of the STM references are tracks.
 """
 
 import math
@@ -28,7 +29,7 @@ SAMPLING_RATE = 16000
 CHANNELS = 7
 SPEAKERS = 8  # in a session
 FOLDER = "for_release"
-# folder -> its name in P4's Table 4
+# Folder -> its name in P4's Table 4.
 CONDITIONS = {
     "0S": "0S",
     "0L": "0L",
@@ -90,6 +91,7 @@ def prepare_libricss(
                 faults.add(condition, session.name, str(error))
     faults.settle(Counter(recording.split("_")[0] for recording in turns))
     turns = dict(sorted(turns.items()))
+    # Read before anything is written, since it may be refused.
     enrolment = enrolment_list and read_enrolment(enrolment_list, turns)
     write_segments(audio, turns, output / "segments")
     if enrolment:
@@ -154,6 +156,7 @@ def _read_session(session: Path) -> list[Segment]:
         raise InputError(
             f"{found.channels} channels at {found.rate} Hz in {_find_audio(session)}"
         )
+    # What begins after the audio's end was not recorded.
     within = []
     for turn in turns:
         start, end = turn.span
@@ -240,6 +243,7 @@ def write_segments(
     seconds = {}
     recordings = {}
     for recording, own in spoken.items():
+        # A session has seven channels of ten minutes: segments are read one by one.
         with soundfile.SoundFile(audio[recording]) as file:
             spans = find_speech_segments(turn.span for turn in own)
             for number, (start, end) in enumerate(spans):
@@ -247,9 +251,11 @@ def write_segments(
                 paths[name] = str(folder / "audio" / f"{name}.flac")
                 seconds[name] = _write_segment(file, start, end, paths[name])
                 recordings[name] = recording
+                # A turn lies in one segment, as there is no silence within a turn.
                 inside = [turn for turn in own if start <= turn.span[0] < end]
                 turns += [_move_turn(turn, name, start) for turn in inside]
     durations = {name: format_seconds(value) for name, value in seconds.items()}
+    # A segment has several speakers, and Kaldi demands one of each utterance: itself.
     data = DataDir(
         wav_scp=paths,
         utt2spk={name: name for name in paths},

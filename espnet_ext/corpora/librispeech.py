@@ -1,4 +1,4 @@
-"""LibriSpeech (https://www.openslr.org/12), and corpora that have its layout."""
+"""Prepare LibriSpeech (https://www.openslr.org/12) and corpora of its layout."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -137,6 +137,7 @@ def scan_librispeech(
 
 
 def _scan_part(folder: Path, faults: checks.Faults) -> dict[str, Utterance]:
+    """Read the transcripts of a part; each must have audio, and the reverse."""
     utterances: dict[str, Utterance] = {}
     files = list(checks.find_own_files(folder, faults))
     audio = {str(path) for path in files if path.suffix == ".flac"}
@@ -166,6 +167,8 @@ def _read_chapter(
     listed: set[str] = set()
     part = folder.name
     chapter = transcripts.name.removesuffix(".trans.txt")
+    # <speaker>/<chapter>/<speaker>-<chapter>.trans.txt: elsewhere, folder and id would
+    # name two speakers.
     in_place = transcripts.parent == folder / chapter.replace("-", "/")
     try:
         lines = checks.read_lines(transcripts)
@@ -203,6 +206,7 @@ def _read_chapter(
 
 
 def _is_of_chapter(key: str, chapter: str) -> bool:
+    """Return whether an id is ``<speaker>-<chapter>-<number>``."""
     beginning = f"{chapter}-"
     return key.startswith(beginning) and key.removeprefix(beginning).isalnum()
 

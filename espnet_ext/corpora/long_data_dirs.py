@@ -1,4 +1,4 @@
-"""Kaldi data dirs of long recordings, whose utterances are whole recordings.
+"""Prepare Kaldi data dirs of long recordings, which become the utterances.
 
 What is said in ``segments`` is joined. Words have times, from a file ``ctm`` in the
 data dir or from a model that aligns.
@@ -77,8 +77,9 @@ def prepare_long_data_dirs(
 
 
 def join_texts(data: DataDir) -> dict[str, str]:
-    """Return what is said in each recording, its segments in the order of starts."""
+    """Join what is said in each recording, its segments in the order of starts."""
     texts = data.text or {}
+    # Without segments, utterances are recordings.
     if data.segments is None:
         return dict(texts)
     parts: dict[str, list[tuple[float, str]]] = {}

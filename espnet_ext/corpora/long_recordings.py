@@ -1,4 +1,7 @@
-"""What corpora of long recordings share: transcripts, word times, Rev's nlp files."""
+"""Read and write what corpora of long recordings share.
+
+It is transcripts, word times, and Rev's nlp files.
+"""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,8 +31,8 @@ from espnet_ext.text.word_times import (
 from espnet_ext.text.words import Word
 
 _NO_WORD = "no word in it, or all words are unknown"
-# seconds by which a transcript may exceed its audio: times are rounded, and ends of
-# files are trimmed
+# Seconds by which a transcript may exceed its audio: times are rounded, and ends of
+# files are trimmed. More means that one of them is cut, or another recording's.
 _LATE = 0.5
 
 
@@ -61,6 +64,7 @@ def write_recordings(
             faults.add(part, part, f"there are no recordings in {part}")
         files[part] = {id: audio[part][id] for id in faults.select_sound(part, own)}
     sounds = check_audio_files(faults, files)
+    # They are scored, and short ones count, too: only training needs a length.
     for part, found in sounds.items():
         ends = {id: transcripts[part][id].end for id in found}
         sounds[part] = keep_long_enough(
@@ -96,10 +100,18 @@ def write_timed(
     # A recording is spoken until the end of its last word.
     spoken: dict[str, float] = {}
 
+    # A generator, as write_word_times holds one recording at a time; what it learns of
+    # the recordings is in the tables above when it ends.
     def keep_timed() -> Iterator[tuple[str, list[Word]]]:
         for id, found in recordings:
-            fault: str | None = found if isinstance(found, str) else None
-            words = [] if isinstance(found, str) else found
+            fault: str | None = None
+            words: list[Word] = []
+            if isinstance(found, str):
+                fault = found
+            else:
+                words = found
+            # Overlaps are no fault, but left out; impossible times are one, which is
+            # looked for in what is left.
             kept = drop_overlaps(words)
             seconds = sounds[id].seconds
             text = " ".join(word.text for word in kept if word.text != DROPPED)
@@ -115,7 +127,8 @@ def write_timed(
             dropped = [word for word in kept if word.text == DROPPED]
             regions[id] = [(word.start, word.end) for word in dropped]
             yield id, kept
-        # In here, so that nothing is written if one of these refuses.
+        # In here, before write_word_times renames its file: nothing is written if one
+        # of these refuses.
         faults.settle({part: len(texts)})
         listed = output / f"{corpus}_{part}_dropped.txt"
         _check_dropped(regions, sum(spoken.values()), faults, listed)
@@ -142,11 +155,14 @@ def _check_dropped(
         total = sum(end - start for start, end in own)
         if total:
             seconds[key] = total
+    # It may be an earlier run's.
     file.unlink(missing_ok=True)
     if not seconds:
         return
     write_regions(file, regions)
     lost = sum(seconds.values())
+    # SHARE at least: automatic transcripts of a large corpus always have some overlaps,
+    # and strict preparation would refuse it for them.
     share = max(faults.options.skip_faulty, SHARE)
     worst = sorted(seconds, key=lambda key: -seconds[key])
     named = ", ".join(f"{key} ({seconds[key]:,.1f} s)" for key in worst[:SHOWN])
@@ -178,6 +194,7 @@ def keep_long_enough(
     faults.
     """
     for key, sound in sounds.items():
+        # 0 for a transcript without times.
         end = (ends or {}).get(key, 0.0)
         if sound.seconds < shortest:
             length = f"{sound.seconds:g} s, less than {shortest:g} s"
@@ -216,13 +233,16 @@ def read_nlp(path: Path) -> Transcript:
         raise InputError(
             f"{path}: its first line has no field 'token': is this an nlp file?"
         )
+    # Not all of Rev's files have the punctuation before a word.
     places: dict[str, int] = {}
     for name in ("token", "punctuation", "prepunctuation"):
         if name in fields:
             places[name] = fields.index(name)
     words = []
     for number, line in enumerate(lines, 2):
+        # Not csv: a quotation mark is punctuation here, and quotes nothing.
         values = line.split("|")
+        # Fields after those that are used may be missing.
         if len(values) <= max(places.values()):
             raise InputError(
                 f"{path}: line {number} has {len(values)} fields, its header "
@@ -248,7 +268,8 @@ def read_column(
 
     Rows that end before it are left out.
     """
-    csv.field_size_limit(1 << 24)  # some lists have long descriptions
+    # The limit is 128 KiB by default, and some lists have longer descriptions.
+    csv.field_size_limit(1 << 24)
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, delimiter=delimiter)

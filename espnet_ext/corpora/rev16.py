@@ -1,4 +1,4 @@
-"""Rev16: the 16 episodes of Rev's benchmark that Whisper's authors chose (P5, 3.1).
+"""Prepare Rev16, the part of Rev's benchmark that Whisper's authors chose (P5, 3.1).
 
 The layout is that of the folder ``rev16`` of
 https://github.com/revdotcom/speech-datasets: ``media/<number>.mp3``,
@@ -56,6 +56,7 @@ def prepare_rev16(
             "error rates are of these alone; complete the list, or delete it, to "
             "score all",
         )
+    # Two digits, so that ids sort as the numbers do.
     ids = {f"rev16-{number:02d}": number for number in numbers}
     nlp = {}
     audio = {}

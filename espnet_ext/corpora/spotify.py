@@ -1,8 +1,9 @@
-"""Spotify podcasts (Clifton et al. 2020): 100,000 episodes, automatic transcripts.
+"""Prepare Spotify podcasts (Clifton et al. 2020), which have automatic transcripts.
 
-The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: a
-character of the show's id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and
-``metadata.tsv``, up to three folders down, as archives unpack.
+There are 100,000 episodes. The layout is
+``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: a character of the
+show's id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and ``metadata.tsv``, up
+to three folders down, as archives unpack.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,6 +82,7 @@ def _read_words(
     num_jobs: int,
 ) -> Iterator[tuple[str, list[Word] | str]]:
     """Yield episodes with their words, or with the fault of the transcript."""
+    # By groups: map() alone would read all transcripts at once, and they are 100,000.
     with ThreadPoolExecutor(num_jobs) as pool:
         for group in batched(transcripts.items(), _EPISODES_AT_ONCE):
             ids = [id for id, _ in group]

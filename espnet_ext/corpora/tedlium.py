@@ -1,4 +1,4 @@
-"""TED-LIUM 3 (Hernandez et al. 2018) as whole talks (P5, section 3.1).
+"""Prepare TED-LIUM 3 (Hernandez et al. 2018) as whole talks (P5, section 3.1).
 
 The layout is ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``, or
 without ``legacy``. Segments that scoring ignores, which Lhotse's recipe drops, go to a
@@ -58,6 +58,7 @@ def prepare_tedlium(
 
 
 def _find_part_folder(corpus: Path, part: str) -> Path:
+    """Find the folder of a part, which holds stm and sph."""
     places = [
         corpus / "legacy" / part,
         corpus / part,
@@ -78,6 +79,7 @@ def read_stm(path: Path) -> Transcript:
     the numbers of pronunciations ("the(2)"), an utterance's name in brackets at the
     end, and marks such as ``<unk>`` and ``{NOISE}`` are left out.
     """
+    # Braces are no alternatives here, but marks such as {NOISE}.
     turns = list(formats.read_stm(path, alternatives=True))
     others = [turn.recording for turn in turns if turn.recording != path.stem]
     if others:
@@ -102,4 +104,5 @@ def _clean_text(text: str) -> str:
     plain = _PRONUNCIATION.sub("", text)
     plain = _UTTERANCE.sub("", plain)
     words = [word for word in plain.split() if word[0] not in "<{["]
+    # What join_suffix.py does in Kaldi's recipe: "we 're" becomes "we're".
     return " ".join(words).replace(" '", "'")
