@@ -1,8 +1,7 @@
-"""The devices of trainings and scorings, and several processes, one for each GPU, by
-Accelerate.
+"""Find the device of a process, and share work among processes, one for each GPU.
 
-:func:`launch` starts the processes on this machine, ``accelerate launch`` on several.
-    Each process has the whole model.
+The processes are Accelerate's: :func:`launch` starts them on this machine, ``accelerate
+launch`` on several. Each process has the whole model.
 """
 
 import os
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def is_main() -> bool:
-    """Tell whether this is the only process or the first of several, which writes files
-    and prints.
-    """
+    """Tell whether this process writes files and prints: the first, or the only one."""
+    # torch.distributed's variable, and not its state: asked before that is initialised.
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -30,8 +28,9 @@ def main_prints(log: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def device_for(ngpu: int) -> "torch.device":
-    """Return the device of this process: the CPU for 0, and for 1 a GPU, its own one if
-    there are several processes.
+    """Return the device of this process: the CPU for 0, and for 1 a GPU.
+
+    Of several processes each has its own. Raises InputError: another number.
     """
     import torch
     from accelerate import PartialState
@@ -48,6 +47,7 @@ def share[Item](items: Sequence[Item]) -> list[Item]:
     """Return the items of this process."""
     from accelerate import PartialState
 
+    # Every so many-th, so that what grows along the list is spread evenly.
     state = PartialState()
     return list(items[state.process_index :: state.num_processes])
 
@@ -75,11 +75,11 @@ def launch(
     ngpu: int = 1,
     **named: Any,
 ) -> None:
-    """Call a function in ``number`` new processes that know of each other, with
-    ``ngpu`` 1 each on a GPU of its own.
+    """Call a function in ``number`` new processes that know of each other.
 
-    ``function`` is at the top level of a module; it is given ``arguments``, ``named``
-    and ``ngpu``, which can be pickled, and asks :func:`device_for` for its device.
+    With ``ngpu`` 1 each has a GPU of its own. ``function`` is at the top level of a
+    module; it is given ``arguments``, ``named`` and ``ngpu``, which can be pickled, and
+    asks :func:`device_for` for its device.
     """
     from torch.multiprocessing.spawn import (
         ProcessExitedException,
@@ -88,37 +88,36 @@ def launch(
     )
 
     require_gpus(number if ngpu else 0)
+    # The system names a free port; the processes meet there.
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     call = (function, arguments, {**named, "ngpu": ngpu})
     try:
-        spawn(_process, (number, port, call), nprocs=number)
+        spawn(_run_process, (number, port, call), nprocs=number)
     except (ProcessRaisedException, ProcessExitedException) as error:
-        fault = (
-            str(error)
-            .strip()
-            .splitlines()[-1]
-            .removeprefix(f"{InputError.__module__}.InputError: ")
-        )
+        # The traceback of a process comes as text; its last line is the exception.
+        *_, fault = str(error).strip().splitlines()
+        fault = fault.removeprefix(f"{InputError.__module__}.InputError: ")
         raise InputError(f"one of {number} processes ended: {fault}") from error
 
 
-def _process(rank: int, number: int, port: int, call: tuple[Any, ...]) -> None:
-    """One of the processes of :func:`launch`."""
+def _run_process(rank: int, number: int, port: int, call: tuple[Any, ...]) -> None:
+    """Run one of the processes of :func:`launch`."""
     import torch
 
     function, arguments, named = call
-    names = {
+    # What torchrun sets, and Accelerate reads.
+    variables = {
         "RANK": rank,
         "LOCAL_RANK": rank,
         "WORLD_SIZE": number,
         "LOCAL_WORLD_SIZE": number,
+        "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    os.environ.update(
-        {name: str(value) for name, value in names.items()}, MASTER_ADDR="127.0.0.1"
-    )
+    for name, value in variables.items():
+        os.environ[name] = str(value)
     function(*arguments, **named)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

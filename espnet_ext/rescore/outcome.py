@@ -59,22 +59,24 @@ def list_outcome(outcome: Outcome) -> list[str]:
         lines.append(f"on {tuned.lists} development lists: WER {rate}")
     for name, curve in outcome.curves.items():
         lines += _describe_curve(name, curve)
-    pairs = list(zip(outcome.before, outcome.after, strict=True))
-    changed = sum(old.hyps[0].text != new.hyps[0].text for old, new in pairs)
+    changed = 0
+    silent = 0
+    for old, new in zip(outcome.before, outcome.after, strict=True):
+        first = old.hyps[0].text
+        changed += first != new.hyps[0].text
+        others = any(hyp.text for hyp in old.hyps)
+        silent += not first and others
+    number = len(outcome.before)
     lines.append(
-        f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them"
+        f"{number} lists; the best hypothesis has changed in {changed} of them"
     )
-    silent = [
-        old
-        for old in outcome.before
-        if not old.hyps[0].text and any(hyp.text for hyp in old.hyps)
-    ]
     if silent:
         lines.append(
-            f"{len(silent)} lists stay as they are: their best hypothesis has no words"
+            f"{silent} lists stay as they are: their best hypothesis has no words"
         )
     references = [nbest.ref for nbest in outcome.before]
-    if None not in references and any(references):
+    has_words = any(references)
+    if has_words and None not in references:
         lines += _describe_rates(outcome)
     return lines
 
@@ -84,14 +86,14 @@ def _describe_rates(outcome: Outcome) -> list[str]:
     before = count_oracle_errors(outcome.before)
     (after,) = count_oracle_errors(outcome.after, 1)
     words = sum(len(split_reference(nbest)) for nbest in outcome.before)
-    first, rescored, oracle = (
-        _format_rate(errors, words) for errors in (before[0], after, before[-1])
-    )
-    return [
+    first = _format_rate(before[0], words)
+    rescored = _format_rate(after, words)
+    oracle = _format_rate(before[-1], words)
+    rates = (
         f"WER: first pass {first}, rescored {rescored}, {len(before)}-best oracle "
-        f"{oracle} of {words} words",
-        _describe_gain(outcome),
-    ]
+        f"{oracle} of {words} words"
+    )
+    return [rates, _describe_gain(outcome)]
 
 
 def _describe_gain(outcome: Outcome) -> str:
@@ -103,15 +105,19 @@ def _describe_gain(outcome: Outcome) -> str:
     from espnet_ext.scoring.significance import run_outputs_test
 
     unit_of = outcome.speakers
-    # by unit: errors of the first pass, those of the result, words
-    sums: dict[str, list[int]] = {}
+    first: dict[str, int] = {}  # errors by unit, and below of the result
+    rescored: dict[str, int] = {}
+    words: dict[str, int] = {}
     for old, new in zip(outcome.before, outcome.after, strict=True):
-        counts = sums.setdefault(unit_of.get(old.utt_id, old.utt_id), [0, 0, 0])
-        counts[0] += count_oracle_errors([old], 1)[0]
-        counts[1] += count_oracle_errors([new], 1)[0]
-        counts[2] += len(split_reference(old))
-    first, rescored, words = zip(*sums.values(), strict=True)
-    test = run_outputs_test([rescored], [first], words)
+        unit = unit_of.get(old.utt_id, old.utt_id)
+        (errors_before,) = count_oracle_errors([old], 1)
+        (errors_after,) = count_oracle_errors([new], 1)
+        first[unit] = first.get(unit, 0) + errors_before
+        rescored[unit] = rescored.get(unit, 0) + errors_after
+        words[unit] = words.get(unit, 0) + len(split_reference(old))
+    test = run_outputs_test(
+        [[*rescored.values()]], [[*first.values()]], [*words.values()]
+    )
     units = format_count(test.units, "speaker" if unit_of else "utterance")
     gain = f"gain: {convert_to_percent(test.difference):.2f} points"
     if test.ci95 is None:
@@ -122,15 +128,15 @@ def _describe_gain(outcome: Outcome) -> str:
 
 def _describe_curve(name: str, curve: ErrorCurve) -> list[str]:
     """Tell the errors by a weight, and whether the best is at an end of the curve."""
-    shown = [
-        f"{'alone' if math.isinf(weight) else format(weight, 'g')}: "
-        f"{count_errors_at(curve, weight)}"
-        for weight in SHOWN
-    ]
+    shown = []
+    for weight in SHOWN:
+        place = "alone" if math.isinf(weight) else f"{weight:g}"
+        shown.append(f"{place}: {count_errors_at(curve, weight)}")
     fewest = min(curve.errors)
     low, high = find_widest_piece(curve, fewest)
     best = f"fewest: {fewest} from {find_weight(low):.3g} to {find_weight(high):.3g}"
     lines = [f"errors by the weight of {name}: {', '.join(shown)}; {best}"]
+    # At an end one score decides alone: more lists, or another model, may be needed.
     if low == 0.0 and high == 1.0:
         lines.append(f"warning: no weight of {name} changes the number of errors")
     elif low == 0.0:
@@ -145,27 +151,28 @@ def _format_rate(errors: int, words: int) -> str:
 
 
 def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse a folder in which a second pass would replace what it reads, or what it
-    has not written.
-    """
+    """Refuse a folder in which a second pass would replace what is not its own."""
     if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise InputError(f"{folder}: is no folder: name one for the results")
     inputs = list(inputs)
-    for path in (folder, *(folder / name for name in RESULTS)):
+    results = [folder / name for name in RESULTS]
+    for path in (folder, *results):
         refuse_input(path, inputs)
-    other = next((folder / name for name in RESULTS if (folder / name).exists()), None)
-    if other and not (folder / MARK).exists():
-        raise InputError(
-            f"{other}: was not written by rescore, and would be replaced: name "
-            "another folder"
-        )
+    # A data dir has a text, too, and a first pass lists.
+    if (folder / MARK).exists():
+        return
+    for path in results:
+        if path.exists():
+            raise InputError(
+                f"{path}: was not written by rescore, and would be replaced: name "
+                "another folder"
+            )
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write the results of a second pass into its folder, in the place of those of an
-    earlier one.
-    """
+    """Write the results of a second pass in the place of those of an earlier one."""
     folder.mkdir(parents=True, exist_ok=True)
+    # All of them first: a second pass without tuning leaves no weights of another.
     for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
     (folder / MARK).touch()
@@ -173,9 +180,8 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
         write_json(folder / "interpolation.json", asdict(tuned))
         write_curves(folder / CURVES, outcome.curves, tuned.words)
     write_nbest(folder / "nbest.jsonl", outcome.after)
-    write_table(
-        folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after}
-    )
+    best = {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after}
+    write_table(folder / "text", best)
     references = {
         nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None
     }
@@ -193,8 +199,8 @@ def write_curves(path: Path, curves: Mapping[str, ErrorCurve], words: int) -> No
     with atomic_write_text(path) as file:
         file.write("score\tfrom\tto\terrors\twer\n")
         for name, curve in curves.items():
-            pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
-            for (low, high), errors in pieces:
-                ends = f"{find_weight(low):.6g}\t{find_weight(high):.6g}"
+            weights = [f"{find_weight(corner):.6g}" for corner in curve.corners]
+            pieces = zip(pairwise(weights), curve.errors, strict=True)
+            for (begin, end), errors in pieces:
                 rate = convert_to_percent(errors / words)
-                file.write(f"{name}\t{ends}\t{errors}\t{rate}\n")
+                file.write(f"{name}\t{begin}\t{end}\t{errors}\t{rate}\n")

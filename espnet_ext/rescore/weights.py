@@ -1,4 +1,4 @@
-"""The weights of a second pass, and how they are tuned.
+"""Tune the weights of a second pass.
 
 They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums
 with several language models.
@@ -58,7 +58,8 @@ def combine_scores(nbest: NBest, weights: Weights) -> np.ndarray:
     """Return s_i of P3, eq. 1: the weighted sum of the scores, (n,)."""
     total = np.zeros(len(nbest.hyps))
     for name, weight in weights.items():
-        total += weight * select_scores(nbest, name)
+        scores = select_scores(nbest, name)
+        total += weight * scores
     return total
 
 
@@ -83,7 +84,7 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     """
     check_weights(weights)
     hyps = nbest.hyps
-    if not hyps[0].text:
+    if not hyps[0].text:  # see keep_choosable
         return nbest
     totals = combine_scores(nbest, weights)
 
@@ -130,13 +131,15 @@ def compute_error_curve(
         _, highest = pieces[0]
         at_zero += int(errors[highest])
         for (_, before), (corner, after) in pairwise(pieces):
-            corner = round(corner, _DECIMALS)
             change = int(errors[after] - errors[before])
-            changes[corner] = changes.get(corner, 0) + change
+            rounded = round(corner, _DECIMALS)
+            changes[rounded] = changes.get(rounded, 0) + change
     at_zero += changes.get(0.0, 0)  # a corner that was rounded to the end
-    # Where lists change by as much in opposite ways, the set has no corner.
-    real = [corner for corner, change in changes.items() if change]
-    inside = sorted(corner for corner in real if 0.0 < corner < 1.0)
+    inside = []
+    for corner in sorted(changes):
+        # Where lists change by as much in opposite ways, the set has no corner.
+        if changes[corner] and 0.0 < corner < 1.0:
+            inside.append(corner)
     own_changes = [changes[corner] for corner in inside]
     totals = accumulate(own_changes, initial=at_zero)
     return ErrorCurve((0.0, *inside, 1.0), tuple(totals))
@@ -180,6 +183,7 @@ def find_envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]
 
 def tabulate_errors(nbest: NBest, names: Sequence[str]) -> Table:
     """Return scores and word errors of a list's hypotheses that may be chosen."""
+    # Errors once for all weights: they cost more than everything else in a search.
     chosen = keep_choosable(nbest)
     scores = {name: select_scores(chosen, name) for name in names}
     errors = np.array(count_word_errors(chosen))
@@ -195,7 +199,8 @@ def find_widest_piece(curve: ErrorCurve, errors: int) -> tuple[float, float]:
     pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
     matching = [ends for ends, found in pieces if found == errors]
     widths = [high - low for low, high in matching]
-    return matching[widths.index(max(widths))]
+    widest = widths.index(max(widths))  # of equals the first
+    return matching[widest]
 
 
 def find_weight(share: float) -> float:
@@ -208,7 +213,7 @@ def find_weight(share: float) -> float:
 
 
 def count_errors_at(curve: ErrorCurve, weight: float) -> int:
-    """Return the errors with a weight; at a corner those above it, at infinity the last.
+    """Return the errors with a weight; at a corner, those just above it.
 
     >>> curve = ErrorCurve((0.0, 0.5, 1.0), (5, 3))
     >>> [count_errors_at(curve, weight) for weight in (0.0, 0.9, 1.0, math.inf)]
@@ -216,7 +221,8 @@ def count_errors_at(curve: ErrorCurve, weight: float) -> int:
     """
     share = 1.0 if math.isinf(weight) else weight / (1.0 + weight)
     piece = bisect_right(curve.corners, share) - 1
-    return curve.errors[min(piece, len(curve.errors) - 1)]
+    last = len(curve.errors) - 1  # of infinity, which is the last corner
+    return curve.errors[min(piece, last)]
 
 
 def compute_curves(
@@ -256,6 +262,9 @@ def tune(
             "their references"
         )
     best = math.inf
+    # Each weight's curve is through the values that the others have by now. Errors
+    # never rise, as a curve holds the present point; with one weight, two rounds are
+    # enough.
     for _ in range(_ROUNDS):
         before = best
         for name in (FIRST_PASS, *models[1:]):

@@ -47,6 +47,8 @@ class CausalScorer(LmScorer):
         casing: str = "as-is",
     ):
         begin, self.end = find_begin_and_end(tokenizer)
+        # The end token is predicted and never read, so that nothing stands after a
+        # text.
         super().__init__(model, tokenizer, casing, ([begin], []))
         self.known([begin, self.end])
         self.plain = is_plain(model)
@@ -56,7 +58,8 @@ class CausalScorer(LmScorer):
     ) -> list[CausalChunk]:
         """Return forward passes over the hypotheses of all lists."""
         numbered = self.encode(lists, names)
-        following = []  # by the number of the hypothesis
+        # By the number of the hypothesis: what each of its tokens has to predict.
+        following = []
         for hypotheses in numbered:
             following += [[*ids[1:], self.end] for _, ids in hypotheses]
         chunks = []
@@ -72,6 +75,8 @@ class CausalScorer(LmScorer):
         """
         device = self.model.device
         rows = chunk.rows
+        # A node that hypotheses share predicts another token for each: the terms are as
+        # many as tokens of hypotheses, and not as nodes.
         scored = rows.paths >= 0
         terms = compute_log_probs(
             self.model,

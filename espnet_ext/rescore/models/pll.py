@@ -56,8 +56,9 @@ class PllScorer(LmScorer):
             )
         super().__init__(model, tokenizer, casing, find_surrounding(tokenizer))
         self.known([tokenizer.mask_token_id])
+        # Padding is hidden by the attention mask, so that any token will do.
         self.padding = tokenizer.pad_token_id or 0
-        if self.padding >= self.size:  # it is masked, so that any token will do
+        if self.padding >= self.size:
             self.padding = 0
         self.plain = is_plain(model)
 
@@ -66,7 +67,8 @@ class PllScorer(LmScorer):
     ) -> list[MaskedChunk]:
         """Return forward passes over masked copies, grouped by length."""
         mask = self.tokenizer.mask_token_id
-        # copy -> its targets and their hypotheses
+        # Copy -> its targets and their hypotheses. Hypotheses of a list differ in a few
+        # places: where that place is masked, they are one copy with several targets.
         found: dict[Copy, list[tuple[int, int]]] = {}
         for hypotheses in self.encode(lists, names):
             for hyp, ids in hypotheses:
@@ -95,6 +97,7 @@ class PllScorer(LmScorer):
             "input_ids": ids.masked_fill(~real, self.padding),
             "attention_mask": real.long(),
         }
+        # One position a row, so that rows are counted as copies are.
         chosen = torch.zeros_like(real)
         chosen[torch.arange(len(ids), device=device), masked] = True
         terms = compute_log_probs(

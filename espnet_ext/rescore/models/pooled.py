@@ -40,6 +40,7 @@ class TokenHead(torch.nn.Module):
         ``hidden`` is (nodes, size), ``paths`` (n, longest), padded with -1.
         """
         chosen = paths[:, 0]
+        # Paths differ in length: the last token is not in the last column.
         if self.place != 0:
             last = (paths >= 0).sum(dim=1, keepdim=True) - 1
             chosen = paths.gather(1, last).squeeze(1)
@@ -109,6 +110,8 @@ class PooledScorer(LmScorer):
             around = ([begin], [])
         super().__init__(model, tokenizer, casing, around)
         self.pooling = pooling or token
+        # Where a token sees those after it, a shared prefix has another state in each
+        # hypothesis.
         if both_ways:
             self.as_trees = False
         size = model.config.hidden_size

@@ -1,5 +1,4 @@
-"""Hypotheses as rows of token ids, one per row or many as a prefix tree, for one
-forward pass of a model.
+"""Put hypotheses into rows of token ids, one per row or many as a prefix tree.
 
 What a causal model computes at a token depends only on those before it, so a prefix
 that hypotheses share is computed once. A hypothesis is the path to its last node, and a
@@ -22,9 +21,10 @@ from espnet_ext.rescore.models.vocabulary import compute_states
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING
 # positions.
 PADDING = 10
-# types of models that take the mask and the positions of a tree
+# Types of models of transformers that take the mask and the positions of a tree; others
+# may ignore one of them without a word.
 TREES = ("gpt2", "llama")
-PROBE = (1, 2, 3, 4)
+PROBE = (1, 2, 3, 4)  # tokens that every vocabulary has
 TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of 0.01
 
 
@@ -75,8 +75,8 @@ def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tre
         new = len(tokens) - _count_shared(children, tokens)
         if trees and len(trees[-1]) + new > most:
             children = {}
+        # Also after hypotheses without tokens: their tree has no node.
         if not children:
-            # Also after hypotheses without tokens: their tree has no node.
             trees.append(Tree([], [], [], []))
         tree = trees[-1]
         path = _add_path(tree, children, tokens)
@@ -124,6 +124,7 @@ def group_by_size(sizes: Sequence[int], budget: int) -> list[list[int]]:
     batches: list[list[int]] = []
     width = 0
     longest_first = sorted(range(len(sizes)), key=lambda index: -sizes[index])
+    # Neighbours in this order are of similar size, so that there is little padding.
     for index in longest_first:
         # The first row of a batch is its longest one, and sets the width of all.
         padding = width - sizes[index]
@@ -234,16 +235,18 @@ def takes_trees(model: PreTrainedModel) -> bool:
     if model.config.model_type in TREES:
         return True
     was_training = model.training
-    model.eval()
+    model.eval()  # dropout would change all states
     with torch.no_grad():
         found = []
         for last in (PROBE[-1], 0):
             trees = grow([(0, [*PROBE[:-1], last])], most=len(PROBE))
-            found.append(compute_hidden_states(model, stack_trees(trees, masked=False)))
+            rows = stack_trees(trees, masked=False)
+            found.append(compute_hidden_states(model, rows))
     model.train(was_training)
     differences = (found[0] - found[1]).float().abs()
     changes = differences.amax(dim=1)  # of each position
-    # NaN is not larger: a model whose weights are broken is refused by its scores
+    # In proportion to what the changed token itself does. NaN is not larger: a model
+    # whose weights are broken is refused by its scores.
     if changes[:-1].max() > TOLERANCE * changes[-1]:
         raise InputError(
             f"{model.config.model_type}: its hidden states depend on later "

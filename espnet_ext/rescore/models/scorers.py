@@ -94,7 +94,8 @@ def load_lm(
     if path.is_file():
         saved = read_settings(SavedScorer, path, "save the scorer again")
     both_ways = reads_both_ways(read_config(folder_or_name))
-    name = scorer or saved.scorer or ("pll" if both_ways else "causal")
+    fitting = "pll" if both_ways else "causal"
+    name = scorer or saved.scorer or fitting
     if name not in SCORERS:
         raise InputError(f"scorer {name}: choose one of {', '.join(SCORERS)}")
     if name != "pooled" and both_ways != (name == "pll"):
@@ -105,6 +106,8 @@ def load_lm(
             f"{folder_or_name}: scorer {name} does not fit this model: it is "
             f"{kind} or pooled"
         )
+    # A pooling layer was trained on one pooling, and its model no longer predicts
+    # words.
     trained = saved.scorer == "pooled"
     if trained and (name != "pooled" or pooling not in (None, saved.pooling)):
         raise InputError(

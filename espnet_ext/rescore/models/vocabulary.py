@@ -1,40 +1,41 @@
-"""Log-probabilities of tokens by a language model of ``transformers``, with its
-vocabulary layer only where needed.
+"""Compute log-probabilities of tokens, with the vocabulary layer only where needed.
 
-That layer is a third of GPT-2's work and most of its memory; sums and target logits in
-blocks are twice as fast.
+The models are those of ``transformers``. That layer is a third of GPT-2's work and most
+of its memory; sums and target logits in blocks are twice as fast.
 """
 
 import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-# Tokens of the vocabulary per block.
-BLOCK = 1024
+BLOCK = 1024  # tokens of the vocabulary whose logits are in memory at once
 
 
 def compute_states(
     model: PreTrainedModel, chosen: torch.Tensor, whole: bool, **inputs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run a causal or masked language model at n ``chosen`` positions, (rows,
-    positions), bool, at least one.
+    """Run a causal or masked language model at n ``chosen`` positions.
 
-    Returns the input of the vocabulary layer there, row by row, (n, width), and logits,
-    (n, vocabulary), or, unless ``whole``, (1, vocabulary) of the first.
+    They are (rows, positions), bool, at least one. Returned are the input of the
+    vocabulary layer there, row by row, (n, width), and logits, (n, vocabulary), or,
+    unless ``whole``, (1, vocabulary) of the first.
     """
     found = []
 
+    # Models of transformers compute the logits of all positions; what the layer takes
+    # is replaced, since not all of them have an argument that says which.
     def keep(_layer: torch.nn.Module, args: tuple[torch.Tensor]) -> torch.Tensor:
         """Keep the layer's input, and let it compute no logits that nobody needs."""
         found.append(args[0][chosen])
         needed = found[0] if whole else found[0][:1]
         return needed.unsqueeze(0)
 
-    handle = model.get_output_embeddings().register_forward_pre_hook(keep)
+    layer = model.get_output_embeddings()
+    handle = layer.register_forward_pre_hook(keep)
     try:
         logits = model(**inputs).logits
     finally:
-        handle.remove()
+        handle.remove()  # the model is the user's, too
     return found[0], logits.squeeze(0)
 
 
@@ -47,12 +48,11 @@ def is_plain(model: PreTrainedModel) -> bool:
     if not isinstance(layer, torch.nn.Linear):
         return False
     ids = torch.arange(4, device=model.device).unsqueeze(0)
+    everywhere = torch.ones_like(ids, dtype=torch.bool)
     with torch.no_grad():
-        hidden, logits = compute_states(
-            model, torch.ones_like(ids, dtype=torch.bool), True, input_ids=ids
-        )
-        found = linear(hidden, layer.weight, layer.bias).to(logits)
-        return torch.allclose(found, logits, rtol=1e-4, atol=1e-5)
+        hidden, logits = compute_states(model, everywhere, True, input_ids=ids)
+        found = linear(hidden, layer.weight, layer.bias)
+        return torch.allclose(found.to(logits), logits, rtol=1e-4, atol=1e-5)
 
 
 def compute_log_probs(
@@ -63,8 +63,8 @@ def compute_log_probs(
     plain: bool,
     **inputs: torch.Tensor,
 ) -> torch.Tensor:
-    """Return log-probabilities of tokens, (n,), natural logarithms in float32 or a more
-    exact type.
+    """Return natural log-probabilities of tokens, (n,), in float32 or a more exact
+    type.
 
     None is above 0, in bfloat16 either: there a target's logit is rounded as it is in
     the sum. ``chosen``: positions that are needed, (rows, positions), bool;
@@ -74,24 +74,34 @@ def compute_log_probs(
     """
     hidden, logits = compute_states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)
+    # log softmax = a target's logit - log of the sum of all. The first needs one row of
+    # the layer for each target, the second is summed block by block.
     if not plain:
         logits = logits.to(exact)
-        return logits[indices, targets] - logits.logsumexp(dim=1)[indices]
+        sums = logits.logsumexp(dim=1)
+        return logits[indices, targets] - sums[indices]
     layer = model.get_output_embeddings()
-    found = (hidden[indices].to(exact) * layer.weight[targets].to(exact)).sum(dim=1)
+    states = hidden[indices].to(exact)
+    rows = layer.weight[targets].to(exact)
+    found = (states * rows).sum(dim=1)
     if layer.bias is not None:
         found = found + layer.bias[targets]
-    sums = []
+    parts = []
     for start in range(0, len(layer.weight), BLOCK):
-        bias = None if layer.bias is None else layer.bias[start : start + BLOCK]
-        logits = linear(hidden, layer.weight[start : start + BLOCK], bias)
-        sums.append(logits.to(exact).logsumexp(dim=1))
+        block = slice(start, start + BLOCK)
+        bias = None
+        if layer.bias is not None:
+            bias = layer.bias[block]
+        logits = linear(hidden, layer.weight[block], bias)
+        parts.append(logits.to(exact).logsumexp(dim=1))
+        # In half precision the sum holds a rounded logit of the target. The exact one
+        # may be larger, and the log-probability above 0: take the rounded one.
         if logits.dtype != exact:
-            # In half precision the sum holds a rounded logit of the target. The exact
-            # one may be larger, and the log-probability above 0: take the rounded one.
             places = targets - start
             width = logits.shape[1]
             inside = (places >= 0) & (places < width)
-            rounded = logits[indices, places.clamp(0, width - 1)].to(exact)
+            nearest = places.clamp(0, width - 1)  # some index for those of other blocks
+            rounded = logits[indices, nearest].to(exact)
             found = torch.where(inside, rounded, found)
-    return found - torch.stack(sums).logsumexp(dim=0)[indices]
+    sums = torch.stack(parts).logsumexp(dim=0)
+    return found - sums[indices]

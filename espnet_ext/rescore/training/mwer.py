@@ -1,4 +1,4 @@
-"""Minimum word error rate training of any scorer of N-best lists.
+"""Train any scorer of N-best lists for the minimum word error rate.
 
 It is P3's, eq. 4 to 9 and section 4.2.2. The loss depends only on sums of terms, one
 term per token or masked copy. So
@@ -18,7 +18,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.text.nbest import NBest, count_errors_of_lists
 
-# of the CPU, and of the GPU if there is one
+# State of random numbers: of the CPU, and of the GPU if there is one.
 RandomState = tuple[torch.Tensor, torch.Tensor | None]
 
 
@@ -40,9 +40,8 @@ def make_examples(lists: Sequence[NBest]) -> list[Example]:
     Texts are compared as they are: normalise them first.
     """
     errors = count_errors_of_lists(lists)
-    return [
-        Example(nbest, tuple(own)) for nbest, own in zip(lists, errors, strict=True)
-    ]
+    pairs = zip(lists, errors, strict=True)
+    return [Example(nbest, tuple(own)) for nbest, own in pairs]
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
@@ -142,7 +141,7 @@ def backward(
 
     There is one chunk's graph at a time. Scores are summed in float64. When a chunk is
     computed again, dropout draws the same masks. The last chunks that
-    :func:`graphs_at_once` counts keep their graphs, so that they are computed only
+    :func:`count_kept_graphs` counts keep their graphs, so that they are computed only
     once.
     """
     lists = loss.texts(batch)
@@ -150,13 +149,15 @@ def backward(
     device = next(scorer.parameters()).device
     positions = [chunk.ids.numel() for chunk in chunks]
     # This many chunks are computed twice: here without, later with a graph.
-    again = len(chunks) - graphs_at_once(positions, scorer.budget)
+    again = len(chunks) - count_kept_graphs(positions, scorer.budget)
     start = get_random_state(device)
     with torch.no_grad():
         parts = [scorer(chunk) for chunk in chunks[:again]]
-    parts += [scorer(chunk) for chunk in chunks[again:]]
+    for chunk in chunks[again:]:
+        parts.append(scorer(chunk))
 
     sizes = [len(texts) for texts in lists]
+    # Chunks group texts by length: the terms of a hypothesis come from several places.
     sums = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
     for terms, index in parts:
         sums.index_add_(0, index, terms.detach().double())
@@ -167,26 +168,32 @@ def backward(
     (slope,) = torch.autograd.grad(values["loss"], sums)
 
     def add_gradient(terms: torch.Tensor, index: torch.Tensor) -> None:
-        if terms.requires_grad:
-            (terms * slope[index].to(terms)).sum().backward()
+        if not terms.requires_grad:
+            return
+        # d loss / d parameter is the sum over terms of d loss / d its sum, a constant
+        # here, times d term / d parameter.
+        weighted = terms * slope[index].to(terms)
+        weighted.sum().backward()
 
     # Popped, so that each graph is freed before the next one is used.
     while len(parts) > again:
-        add_gradient(*parts.pop())
+        terms, index = parts.pop()
+        add_gradient(terms, index)
     with replay_random(start, device):
         for chunk in chunks[:again]:
-            add_gradient(*scorer(chunk))
+            terms, index = scorer(chunk)
+            add_gradient(terms, index)
     return {name: value.item() for name, value in values.items()}
 
 
-def graphs_at_once(positions: Sequence[int], budget: int) -> int:
+def count_kept_graphs(positions: Sequence[int], budget: int) -> int:
     """Return how many chunks at the end keep their graphs.
 
     As many as the budget has room for, at least the last one.
 
-    >>> graphs_at_once([1000, 900, 60, 40], 1000)
+    >>> count_kept_graphs([1000, 900, 60, 40], 1000)
     3
-    >>> graphs_at_once([60, 1040], 1000), graphs_at_once([], 1000)
+    >>> count_kept_graphs([60, 1040], 1000), count_kept_graphs([], 1000)
     (1, 0)
     """
     fitting = 0
@@ -219,8 +226,9 @@ def replay_random(state: RandomState, device: torch.device) -> Iterator[None]:
 
     Afterwards they continue as if nothing had been drawn.
     """
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        cpu, cuda = state
+    cpu, cuda = state
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
         torch.set_rng_state(cpu)
         if cuda is not None:
             torch.cuda.set_rng_state(cuda, device)

@@ -11,7 +11,12 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, graphs_at_once
+from espnet_ext.rescore.training.mwer import (
+    Example,
+    MwerLoss,
+    backward,
+    count_kept_graphs,
+)
 from espnet_ext.text.nbest import Hypothesis, NBest
 
 SENTENCES = [
@@ -231,7 +236,7 @@ def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which)
     torch.manual_seed(5)
     backward(scorer, BATCH, MwerLoss())
     first, second = seen[:count], seen[count:]
-    again = count - graphs_at_once(positions, scorer.budget)
+    again = count - count_kept_graphs(positions, scorer.budget)
     assert 0 < len(second) == again < count
     for once, again in zip(first, second, strict=False):
         torch.testing.assert_close(once, again)
