@@ -1,5 +1,6 @@
-"""The stages of run.sh: decoders with language-related attention, trained on
-Mandarin-English code-switching speech.
+"""The stages of run.sh: decoders with attention by language, for code-switching speech.
+
+Speech and text are Mandarin and English.
 """
 
 from collections.abc import Iterator, Mapping
@@ -52,8 +53,9 @@ SHARED = {
 
 
 def train_parts(run: Run) -> list[str]:
-    """Return all parts that a system may be trained on. They share one vocabulary, so
-    every table needs all of them.
+    """Return all parts that a system may be trained on.
+
+    They share one vocabulary, so every table needs all of them.
     """
     every = run.sections["settings"]["train_parts"]
     if run.of_data_dirs:
@@ -68,7 +70,7 @@ def test_sets(run: Run) -> list[str]:
     return run.data_tests if run.of_data_dirs else list(TEST_SETS)
 
 
-def own_valid(run: Run) -> bool:
+def has_own_valid(run: Run) -> bool:
     """Tell whether a corpus without a dev set has a part to watch trainings on.
 
     SEAME has one in ESPnet's recipe.
@@ -76,44 +78,46 @@ def own_valid(run: Run) -> bool:
     corpus = run.options["corpus"]
     if run.synthetic or corpus not in WITHOUT_DEV:
         return False
-    if VALID in part_folders(run):
+    if VALID in read_part_folders(run):
         return True
     return find_part_folder(corpus, run.corpus, VALID).exists()
 
 
-def without_dev(run: Run) -> bool:
-    """Has the corpus no dev set, so that trainings are watched on utterances that are
-    held out of its training part?
+def lacks_dev(run: Run) -> bool:
+    """Tell whether a corpus has no dev set, nor a part in place of one.
+
+    Trainings are then watched on utterances that are held out of its training part.
     """
     return (
         not run.synthetic
         and run.options["corpus"] in WITHOUT_DEV
-        and not own_valid(run)
+        and not has_own_valid(run)
     )
 
 
-def valid_set(run: Run) -> str:
-    """Return the data dir on which trainings are watched: dev, or the first utterances
-    of some speakers.
+def name_valid_set(run: Run) -> str:
+    """Return the data dir on which trainings are watched.
+
+    It is dev, or the first utterances of some speakers.
     """
     if run.of_data_dirs:
         return DEV
     held_out = (
-        without_dev(run)
-        or own_valid(run)
+        lacks_dev(run)
+        or has_own_valid(run)
         or run.sections["settings"]["valid_utterances"]
     )
     return VALID if held_out else "dev"
 
 
-def training_set(system: System) -> str:
+def name_training_set(system: System) -> str:
     """Return the data dir of a system's training: ``a+b`` for the parts a and b."""
     return "+".join(system.data)
 
 
-def training_sets(run: Run) -> list[str]:
+def list_training_sets(run: Run) -> list[str]:
     """Return the training sets of this run, each once."""
-    return list(dict.fromkeys(training_set(system) for system in run.systems))
+    return list(dict.fromkeys(name_training_set(system) for system in run.systems))
 
 
 def data(run: Run) -> None:
@@ -122,20 +126,18 @@ def data(run: Run) -> None:
             asr.data_dirs_step(run, train=SPOKEN),
             *(
                 asr.combine_step(run, name, name.split("+"))
-                for name in combined_sets(run)
+                for name in list_combined_sets(run)
             ),
         )
         return
     librispeech, mandarin = run.path("librispeech"), run.path("mandarin")
-    folders, names = (
-        part_folders(run),
-        {part: part for part in (*train_parts(run), *TEST_SETS)},
-    )
+    folders = read_part_folders(run)
+    names = {part: part for part in (*train_parts(run), *TEST_SETS)}
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
-    if without_dev(run):
+    if lacks_dev(run):
         names[SPOKEN] = WHOLE
-    if own_valid(run):
+    if has_own_valid(run):
         names[VALID] = VALID
     run_steps(
         asr.data_step(
@@ -154,31 +156,41 @@ def data(run: Run) -> None:
             librispeech_dir=librispeech and str(librispeech),
             parts=list(names),
         ),
-        *held_out_steps(run),
-        *(asr.combine_step(run, name, name.split("+")) for name in combined_sets(run)),
+        *make_held_out_steps(run),
+        *(
+            asr.combine_step(run, name, name.split("+"))
+            for name in list_combined_sets(run)
+        ),
     )
 
 
-def held_out_steps(run: Run) -> Iterator[Step]:
+def make_held_out_steps(run: Run) -> Iterator[Step]:
     """Make the set on which trainings are watched, if it is not the whole of dev."""
     settings = run.sections["settings"]
-    if without_dev(run):
+    if lacks_dev(run):
         count = settings["held_out_utterances"]
-        yield asr.subset_step(run, valid_set(run), WHOLE, count, "first_per_speaker")
+        yield asr.subset_step(
+            run, name_valid_set(run), WHOLE, count, "first_per_speaker"
+        )
         yield asr.subset_step(run, SPOKEN, WHOLE, count, "after_first_per_speaker")
-    elif not own_valid(run) and (count := settings["valid_utterances"]):
-        yield asr.subset_step(run, valid_set(run), "dev", count, "first_per_speaker")
+    elif not has_own_valid(run) and (count := settings["valid_utterances"]):
+        yield asr.subset_step(
+            run, name_valid_set(run), "dev", count, "first_per_speaker"
+        )
 
 
-def combined_sets(run: Run) -> list[str]:
-    """Make the training sets of several parts, and that of all parts."""
-    sets = ["+".join(train_parts(run)), *training_sets(run)]
+def list_combined_sets(run: Run) -> list[str]:
+    """List the training sets of several parts, and that of all parts."""
+    # That of all parts is always made: tokens and normalisation are of it, so that
+    # systems differ in what they are trained on alone.
+    sets = ["+".join(train_parts(run)), *list_training_sets(run)]
     return [name for name in dict.fromkeys(sets) if "+" in name]
 
 
-def part_folders(run: Run) -> dict[str, str]:
+def read_part_folders(run: Run) -> dict[str, str]:
     """Return the folders that --folders names, by part."""
-    pairs = [item.partition("=") for item in run.options["folders"].split(",") if item]
+    items = run.options["folders"].split(",")
+    pairs = [item.partition("=") for item in items if item]
     if not all(part and folder for part, _, folder in pairs):
         raise InputError(
             "--folders takes PART=DIR with commas between, not "
@@ -195,7 +207,7 @@ def tokens(run: Run) -> None:
     english = [part for part in settings["english_parts"] if part in train_parts(run)]
     if not english:
         english = [ENGLISH]
-        run_steps(english_step(run))
+        run_steps(make_english_step(run))
     run_steps(
         asr.tokens_step(
             run,
@@ -208,7 +220,7 @@ def tokens(run: Run) -> None:
     )
 
 
-def english_step(run: Run) -> Step:
+def make_english_step(run: Run) -> Step:
     """Take the English words from the code-switching transcripts.
 
     Data dirs of one's own may have no English ones.
@@ -223,54 +235,57 @@ def english_step(run: Run) -> Step:
     )
 
 
-def shared(run: Run) -> bool:
-    """Do all systems use the outputs of one encoder?"""
+def shares_encoder(run: Run) -> bool:
+    """Tell whether all systems use the outputs of one encoder."""
     return run.setting("encoder") == "shared"
 
 
-def pretrained(run: Run) -> bool:
-    """Return whether each system goes on training a copy of one encoder."""
+def continues_encoder(run: Run) -> bool:
+    """Tell whether each system goes on training a copy of one encoder."""
     return run.setting("encoder") == "pretrained"
 
 
 def statistics(run: Run) -> None:
-    """Collect statistics of the features and the training set of each training, of the
-    same ones once.
-    """
+    """Collect statistics of each training's features and data, the same ones once."""
     token_type = run.sections["settings"]["token_type"]
     steps = [
         asr.statistics_step(
-            run, config, name, valid_set(run), asr.tokens_dir(run), token_type
+            run, config, name, name_valid_set(run), asr.tokens_dir(run), token_type
         )
-        for config, name in trained_on(run)
+        for config, name in list_trained_on(run)
     ]
+    # Two steps with one log are the same.
     run_beside_audio_check(run, *{step.log: step for step in steps}.values())
 
 
-def trained_on(run: Run) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Return the config of each training and a data dir by which it is normalised, or
-    which it is trained on.
+def list_trained_on(run: Run) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Return configs of trainings, with data dirs that they need statistics of.
+
+    A data dir is one by which features are normalised, or which is trained on.
     """
     all_data = "+".join(train_parts(run))
-    if shared(run) or pretrained(run):
+    if shares_encoder(run) or continues_encoder(run):
         yield run.sections["train"], all_data
-    if shared(run):
+    if shares_encoder(run):
         return
     for system in run.systems:
         config = merge_system_config(run.sections, system)
-        if pretrained(run):  # as the encoder with which it begins
+        # Its features are normalised as those of the encoder with which it begins.
+        if continues_encoder(run):
             yield config, all_data
-        yield config, training_set(system)
+        yield config, name_training_set(system)
 
 
 def encoder(run: Run) -> None:
-    """Train the encoder that all systems use or go on with; if they use it as it is,
-    keep its outputs.
+    """Train the encoder that all systems use or go on with.
+
+    If they use it as it is, its outputs are kept.
     """
-    if not shared(run) and not pretrained(run):
+    if not shares_encoder(run) and not continues_encoder(run):
         print("each system trains its own encoder")
         return
-    folder, all_data = encoder_folder(run), "+".join(train_parts(run))
+    folder = locate_encoder(run)
+    all_data = "+".join(train_parts(run))
     settings = run.sections["settings"]
     config = run.write_section_config("train", run.sections["encoder"], name="encoder")
     run_steps(
@@ -279,7 +294,7 @@ def encoder(run: Run) -> None:
             folder,
             config,
             all_data,
-            valid_set(run),
+            name_valid_set(run),
             asr.tokens_dir(run),
             settings["token_type"],
             seed=1,
@@ -287,58 +302,62 @@ def encoder(run: Run) -> None:
         average_step(
             run, folder, settings["encoder_average"], criterion="valid.loss.min"
         ),
-        *(encode_step(run, name) for name in encoded_sets(run)),
+        *(make_encode_step(run, name) for name in list_encoded_sets(run)),
     )
 
 
-def encoded_sets(run: Run) -> list[str]:
+def list_encoded_sets(run: Run) -> list[str]:
     """Return the data dirs whose encodings are kept: none if the encoder changes."""
     return (
-        list(dict.fromkeys((*training_sets(run), valid_set(run), *test_sets(run))))
-        if shared(run)
+        list(
+            dict.fromkeys(
+                (*list_training_sets(run), name_valid_set(run), *test_sets(run))
+            )
+        )
+        if shares_encoder(run)
         else []
     )
 
 
-def encoder_folder(run: Run) -> Path:
+def locate_encoder(run: Run) -> Path:
     return run.expdir / "encoder"
 
 
-def encoder_model(run: Run) -> Path:
-    return encoder_folder(run) / name_average(
+def locate_encoder_model(run: Run) -> Path:
+    return locate_encoder(run) / name_average(
         run.sections["settings"]["encoder_average"]
     )
 
 
-def encodings(run: Run) -> Path:
+def locate_encodings(run: Run) -> Path:
     """Return the folder with the encoder's outputs for each data dir."""
     return run.expdir / "encodings"
 
 
-def encode_step(run: Run, name: str) -> Step:
+def make_encode_step(run: Run, name: str) -> Step:
     """Write the encoder's outputs for one data dir."""
     return Step(
         name=f"encodings of {name}",
-        log=encodings(run) / "log" / f"{name}.log",
+        log=locate_encodings(run) / "log" / f"{name}.log",
         function=write_encodings,
         arguments={
             "data": str(run.datadir / name),
-            "output": str(encodings(run) / name),
-            "config": encoder_folder(run) / "config.yaml",
-            "model": encoder_model(run),
+            "output": str(locate_encodings(run) / name),
+            "config": locate_encoder(run) / "config.yaml",
+            "model": locate_encoder_model(run),
         },
         free=make_free_arguments(run),
         inputs=[run.datadir / name / table for table in ("wav.scp", "text")],
-        outputs=[encodings(run) / name / "feats.scp"],
+        outputs=[locate_encodings(run) / name / "feats.scp"],
         preload=["espnet2.tasks.asr"],
     )
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    if shared(run) or pretrained(run):
+    if shares_encoder(run) or continues_encoder(run):
         yield (
             train_decoder_step(run, system, seed)
-            if shared(run)
+            if shares_encoder(run)
             else train_further_step(run, system, seed)
         )
         yield average_step(
@@ -349,14 +368,14 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         run,
         system,
         seed,
-        training_set(system),
-        valid_set(run),
+        name_training_set(system),
+        name_valid_set(run),
         asr.tokens_dir(run),
-        options=language_options(run, system),
+        options=list_language_options(run, system),
     )
 
 
-def language_options(run: Run, system: System) -> list[str]:
+def list_language_options(run: Run, system: System) -> list[str]:
     """Return the option that names the tokens' languages, if the decoder has it."""
     decoder = merge_system_config(run.sections, system).get("decoder")
     if plain_name(decoder) != "language_transformer":
@@ -365,9 +384,7 @@ def language_options(run: Run, system: System) -> list[str]:
 
 
 def train_decoder_step(run: Run, system: System, seed: int) -> Step:
-    """Train a decoder on the kept outputs of the encoder, whose CTC layer it takes
-    over.
-    """
+    """Train a decoder on kept outputs of the encoder, whose CTC layer it takes over."""
     config = deep_merge(
         merge_system_config(run.sections, system), run.sections["stored"]
     )
@@ -382,13 +399,16 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
         ),
     ]
     words += [
-        *language_options(run, system),
+        *list_language_options(run, system),
         "--init_param",
-        f"{encoder_model(run)}:ctc:ctc",
+        f"{locate_encoder_model(run)}:ctc:ctc",
     ]
-    made = [encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
-    for part, name in (("train", training_set(system)), ("valid", valid_set(run))):
-        folder = encodings(run) / name
+    made = [locate_encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
+    for part, name in (
+        ("train", name_training_set(system)),
+        ("valid", name_valid_set(run)),
+    ):
+        folder = locate_encodings(run) / name
         tables = [
             (folder / "feats.scp", "speech", "kaldi_ark"),
             (folder / "text", "text", "text"),
@@ -406,10 +426,12 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
 
 
 def train_further_step(run: Run, system: System, seed: int) -> Step:
-    """Train a decoder together with an encoder and a CTC layer that begin as the
-    trained ones, on the same features.
+    """Train a decoder with an encoder and a CTC layer that begin as trained ones.
+
+    They see the same features as in their own training.
     """
-    settings, name = run.sections["settings"], training_set(system)
+    settings = run.sections["settings"]
+    name = name_training_set(system)
     encoder_trained = deep_merge(
         merge_system_config(run.sections, system), run.sections["encoder"]
     )
@@ -423,16 +445,16 @@ def train_further_step(run: Run, system: System, seed: int) -> Step:
             f"system {system.name}, which begins with a trained encoder",
         ),
         name,
-        valid_set(run),
+        name_valid_set(run),
         asr.tokens_dir(run),
         settings["token_type"],
         seed,
         options=[
-            *language_options(run, system),
+            *list_language_options(run, system),
             "--init_param",
-            *(f"{encoder_model(run)}:{x}:{x}" for x in ("encoder", "ctc")),
+            *(f"{locate_encoder_model(run)}:{x}:{x}" for x in ("encoder", "ctc")),
         ],
-        inputs=[encoder_model(run)],
+        inputs=[locate_encoder_model(run)],
         statistics="+".join(train_parts(run)),
     )
 
@@ -442,7 +464,7 @@ def training(run: Run) -> None:
 
 
 def decoding(run: Run) -> None:
-    folder = encodings(run) if shared(run) else None
+    folder = locate_encodings(run) if shares_encoder(run) else None
     run_each_system(
         run,
         lambda run, system, seed, nj: asr.decode_system(
@@ -457,7 +479,7 @@ def scoring(run: Run) -> None:
 
 
 def tables(run: Run) -> None:
-    """Make the tables; the name of the corpus says what its test sets are called.
+    """Make the tables, and name the corpus by what its test sets are called.
 
     The paper's numbers are of the challenge's test sets, so tables of other corpora
     have none.
@@ -479,7 +501,7 @@ def check(run: Run) -> None:
         )
     if (
         run.own
-        and shared(run)
+        and shares_encoder(run)
         and any(
             run.own.config.get(key) != run.sections["train"].get(key) for key in SHARED
         )
@@ -491,7 +513,7 @@ def check(run: Run) -> None:
         )
     if run.of_data_dirs:
         check_data_dirs(run)
-    named = part_folders(run)
+    named = read_part_folders(run)
     if named and (run.synthetic or run.of_data_dirs):
         raise InputError("--folders names folders of a corpus: give --asru2019 DIR")
     if named:

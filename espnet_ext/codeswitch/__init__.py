@@ -1,5 +1,4 @@
-"""Language-related attention for Mandarin-English code-switching (P1: Zhang et al.
-2022), all of it.
+"""Attention by language for code-switching speech (P1: Zhang et al. 2022), all of it.
 
 ====================================  ==================================================
 ``language_attention.py``             self-attention by language: W of eq. 1 and 2, the

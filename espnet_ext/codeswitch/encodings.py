@@ -42,7 +42,8 @@ def write_encodings(
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()
-    compute = partial(encode, config=str(config), model=str(model))
+    compute = partial(encode_utterances, config=str(config), model=str(model))
+    # By their contents: a checkpoint that was trained again has the same path.
     settings = work.hash_files([str(config), str(model)])
     shards = split_into_shards(
         audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD
@@ -55,12 +56,13 @@ def write_encodings(
     for name in ("text", "utt2spk"):
         if (Path(data) / name).exists():
             shutil.copyfile(Path(data) / name, output / name)
+    # Last, since a step that finds it takes the folder as done.
     write_table(output / "feats.scp", positions)
     say(f"{len(positions)} utterances -> {output / 'feats.scp'}")
     return len(positions)
 
 
-def encode(
+def encode_utterances(
     audio: Mapping[str, str],
     folder: Path,
     config: str,
@@ -72,12 +74,13 @@ def encode(
     """
     import torch
 
-    network, rate = _load(config, model)
+    network, rate = _load_model(config, model)
     audio_tables.check_audio(audio, rate)
     matrices = {}
     with torch.inference_mode():
         for name, path in audio.items():
             samples = torch.from_numpy(read_samples(name, AudioSpan(path), rate))
+            # One at a time: in a batch, padding changes what convolutions see.
             encoded, _ = network.encode(samples[None], torch.tensor([len(samples)]))
             matrices[name] = encoded[0].numpy()
     write_table(
@@ -88,11 +91,12 @@ def encode(
 
 
 @keep_last
-def _load(config: str, model: str):  # type: ignore[no-untyped-def]
+def _load_model(config: str, model: str):  # type: ignore[no-untyped-def]
     """Load the model; return it with its sampling rate in Hz."""
     from espnet_ext.upstream.checkpoint import strict_loading
     from espnet_ext.upstream.own_process import prepare_process
 
+    # Before ESPnet is imported, whose models know our plugins only after it.
     prepare_process()
     from espnet2.tasks.asr import ASRTask
 

@@ -109,10 +109,11 @@ def attend_by_language(
     attending tokens, (B, Lq), and of those attended to, (B, Lk).
     """
     outputs = []
-    for number, stream in enumerate(kind.streams(queries, keys, x.dtype)):
+    for number, stream in enumerate(kind.make_streams(queries, keys, x.dtype)):
         own = x if stream.factors is None else stream.factors * x
         output = attend(number, stream, own)
         outputs.append(output if stream.shares is None else stream.shares * output)
+    # sum() would begin with the number 0, and add that to the first.
     return sum(outputs[1:], start=outputs[0])
 
 
@@ -142,13 +143,17 @@ def _attend_to_all(
     """
     attention = stream.attention
     if stream.weights is None and stream.bias is None:
+        # By the name of its class: in SharedStreams the attention is the module itself,
+        # whose own forward distinguishes languages.
         output = MultiHeadedAttention.forward(attention, x, x, x, mask)
     else:
         scores, values = compute_scores(stream, x)
         output = attention.forward_attention(values, scores, mask)
-    # None if a fused kernel has computed them
+    # Read before the next stream attends, which may have the same attention. None if a
+    # fused kernel has computed them.
     weights = attention.attn
     if weights is not None and stream.shares is not None:
+        # What a token does not get from this stream is not shown as its attention.
         weights = stream.shares.unsqueeze(1) * weights
     shown.append(weights)
     return output
@@ -165,14 +170,16 @@ class LanguageAttention(torch.nn.Module):
     attentions: Sequence[MultiHeadedAttention]
     attn: torch.Tensor | None
 
-    def streams(
+    def make_streams(
         self,
         queries: torch.Tensor,
         keys: torch.Tensor,
         dtype: torch.dtype,
     ) -> list[Stream]:
-        """Return the streams for tokens of these languages: codes (B, Lq) and (B, Lk);
-        ``dtype`` of the embeddings.
+        """Return the streams for tokens of these languages.
+
+        ``queries`` and ``keys``: codes, (B, Lq) and (B, Lk); ``dtype``: that of the
+        embeddings.
         """
         raise NotImplementedError
 
@@ -223,7 +230,7 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return [self]
 
-    def streams(
+    def make_streams(
         self,
         queries: torch.Tensor,
         keys: torch.Tensor,
@@ -234,6 +241,7 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
             queries, keys, self.same_language_weight, self.other_language_weight, dtype
         )
         if self.additive:
+            # exp(s + log W) = W exp(s): W multiplies what the softmax normalises.
             return [Stream(self, bias=weights.log())]
         return [Stream(self, weights=weights)]
 
@@ -257,14 +265,14 @@ class SharedStreams(LanguageAttention, MultiHeadedAttention):
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return [self] * self.languages
 
-    def streams(
+    def make_streams(
         self,
         queries: torch.Tensor,
         keys: torch.Tensor,
         dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream per language."""
-        return _make_streams(
+        return _split_by_language(
             self.attentions, self.other_language_factor, queries, dtype
         )
 
@@ -286,19 +294,19 @@ class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return list(self)
 
-    def streams(
+    def make_streams(
         self,
         queries: torch.Tensor,
         keys: torch.Tensor,
         dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream per language."""
-        return _make_streams(
+        return _split_by_language(
             self.attentions, self.other_language_factor, queries, dtype
         )
 
 
-def _make_streams(
+def _split_by_language(
     attentions: Sequence[MultiHeadedAttention],
     factor: float,
     queries: torch.Tensor,

@@ -105,7 +105,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
                 other_language_weight,
                 additive=name == "bias",
             )
-        for number in self._chosen_blocks(blocks):
+        for number in self._choose_blocks(blocks):
             layer = self.decoders[number - 1]
             layer.self_attn = self._replace_attention(layer.self_attn, kinds[mode])
         codes = _read_codes(languages_file, languages, vocab_size)
@@ -114,7 +114,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         # all others
         self.register_buffer("token_languages", torch.tensor(codes, dtype=torch.uint8))
 
-    def _chosen_blocks(self, blocks: Sequence[int] | None) -> list[int]:
+    def _choose_blocks(self, blocks: Sequence[int] | None) -> list[int]:
         """Return the numbers, from 1, of the blocks that distinguish languages."""
         numbers = list(range(1, len(self.decoders) + 1))
         if blocks is None:
@@ -132,7 +132,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         build: Callable[..., LanguageAttention],
     ) -> LanguageAttention:
         """Return an attention by language whose streams have these parameters."""
-        options = _options(attention)
+        options = _list_options(attention)
         if self.mode in REWEIGHTING:
             # ESPnet's fused attentions cannot change scores
             options |= {"use_flash_attn": False, "use_sdpa": False}
@@ -140,6 +140,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         # all modes start from the same values.
         with torch.random.fork_rng(devices=[]):
             by_language = build(**options)
+        # Shared streams list one attention several times.
         for stream in set(by_language.attentions):
             stream.load_state_dict(attention.state_dict())
         return by_language
@@ -164,7 +165,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
             return super().forward(
                 hs_pad, hlens, ys_in_pad, ys_in_lens, return_hs, return_all_hs
             )
-        languages = self._languages(ys_in_pad)
+        languages = self._look_up_languages(ys_in_pad)
         length = ys_in_pad.size(1)
         valid = ~make_pad_mask(ys_in_lens, maxlen=length).to(hs_pad.device).unsqueeze(1)
         mask = valid & subsequent_mask(length, device=hs_pad.device)
@@ -221,18 +222,22 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         if not isinstance(attention, LanguageAttention):
             return super().attend_to_prefixes(layer, prefixes, slot, ys, x)
 
+        # Each stream keeps keys and values of its own (count_streams), beginning at the
+        # slot of the layer.
         def attend(number: int, stream: Stream, x: torch.Tensor) -> torch.Tensor:
             return prefixes.attend(
                 slot + number, stream.attention, x, stream.weights, stream.bias
             )
 
-        languages = self._languages(ys)
+        languages = self._look_up_languages(ys)
         new = languages[:, -x.size(1) :]
         return attend_by_language(attention, x, new, languages, attend)
 
-    def _languages(self, ys: torch.Tensor) -> torch.Tensor:
+    def _look_up_languages(self, ys: torch.Tensor) -> torch.Tensor:
         """Return language codes of tokens."""
         codes = self.token_languages
+        # Once, since looking into a buffer on a GPU waits for it. Not in __init__: the
+        # checkpoint, which is loaded later, may have them.
         if not self._known:
             if (codes == UNKNOWN).any():
                 given = (
@@ -270,7 +275,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
             )
 
 
-def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
+def _list_options(attention: MultiHeadedAttention) -> dict[str, Any]:
     """Return the options with which an attention was built."""
     return {
         "n_head": attention.h,

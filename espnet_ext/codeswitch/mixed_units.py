@@ -77,24 +77,26 @@ def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceMo
             f"{vocab_size} English word pieces are too few for the text's "
             f"letters: give {least} or more"
         )
+    # Sentencepiece counts the unknown piece, too.
     with_unknown = vocab_size + 1
-    return _with_han(
+    return _add_han_characters(
         train_pieces(
             texts, with_unknown, "bpe", absent, normalization_rule_name="identity"
         )
     )
 
 
-def _with_han(english: PieceModel) -> PieceModel:
+def _add_han_characters(english: PieceModel) -> PieceModel:
     """Add all Han characters to a model, with rules that set the spaces around them."""
     proto = ModelProto.FromString(english.data)
     han = tuple(BOUNDARY + char for char in list_han_characters())
+    # USER_DEFINED pieces are found in a text before any other, and never split.
     for piece in han:
         proto.pieces.add(
             piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED
         )
     for spec, rules in zip(
-        (proto.normalizer_spec, proto.denormalizer_spec), _compiled_rules(), strict=True
+        (proto.normalizer_spec, proto.denormalizer_spec), _compile_rules(), strict=True
     ):
         spec.precompiled_charsmap = rules
     # Decoded text is for people: spaces stay spaces, and there is none at the start.
@@ -105,18 +107,19 @@ def _with_han(english: PieceModel) -> PieceModel:
 
 
 @functools.cache
-def _compiled_rules() -> tuple[bytes, bytes]:
+def _compile_rules() -> tuple[bytes, bytes]:
     """Return the rules before encoding and after decoding in binary form.
 
     It is sentencepiece's own, which its trainer writes.
     """
     rules = {
-        "normalization_rule_tsv": _split_rules(),
-        "denormalization_rule_tsv": _join_rules(),
+        "normalization_rule_tsv": _list_split_rules(),
+        "denormalization_rule_tsv": _list_join_rules(),
     }
     with tempfile.TemporaryDirectory() as folder:
         for option, lines in rules.items():
             Path(folder, option).write_text("".join(lines), encoding="ascii")
+        # The smallest model there is: the unknown piece, the mark and the letter.
         model = train_pieces(
             ["A"], 3, **{option: str(Path(folder, option)) for option in rules}
         )
@@ -127,37 +130,33 @@ def _compiled_rules() -> tuple[bytes, bytes]:
     )
 
 
-def _split_rules() -> Iterable[str]:
+def _list_split_rules() -> Iterable[str]:
     """Return rules that put a space on either side of each Han character.
 
     They are for encoding; sentencepiece joins several spaces.
     """
-    return (_rule(char, f" {char} ") for char in list_han_characters())
+    return (_format_rule(char, f" {char} ") for char in list_han_characters())
 
 
-def _join_rules() -> Iterable[str]:
+def _list_join_rules() -> Iterable[str]:
     """Return rules that leave no space beside a Han character or the unknown mark.
 
     They are for decoding; that mark has two spaces of its own.
     """
+    # Sentencepiece takes the longest rule that matches: both spaces go at once.
     for char in (*list_han_characters(), UNKNOWN_MARK):
-        yield from (
-            _rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} ")
-        )
-    yield from (
-        _rule(spaced, UNKNOWN_MARK)
-        for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  ")
-    )
+        for spaced in (f" {char} ", f" {char}", f"{char} "):
+            yield _format_rule(spaced, char)
+    for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  "):
+        yield _format_rule(spaced, UNKNOWN_MARK)
 
 
-def _rule(source: str, target: str) -> str:
+def _format_rule(source: str, target: str) -> str:
     """Return a line of sentencepiece's rule files: code points in hexadecimal."""
-    return (
-        "\t".join(
-            " ".join(f"{ord(char):X}" for char in side) for side in (source, target)
-        )
-        + "\n"
-    )
+    sides = []
+    for side in (source, target):
+        sides.append(" ".join(f"{ord(char):X}" for char in side))
+    return "\t".join(sides) + "\n"
 
 
 def write_english(text: Path, output: Path) -> None:
@@ -228,9 +227,8 @@ def make_mixed_tokens(
     english = [line for path in english_texts for line in read_table(path).values()]
     tokens = write_mixed_tokens(texts, english, Path(output), vocab_size)
     characters = sum(map(has_han, tokens))
-    pieces = (
-        len(tokens) - characters - 3
-    )  # blank, unknown, and start and end are neither
+    # Blank, unknown, and start and end are neither.
+    pieces = len(tokens) - characters - 3
     say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     say(f"{characters} Han characters, {pieces} English word pieces")
     say_if_fewer_pieces(pieces, vocab_size)

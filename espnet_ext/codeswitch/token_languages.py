@@ -23,14 +23,14 @@ WORD_START = "\u2581"  # sentencepiece's mark of a word's first piece
 SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
 
 
-def token_languages(tokens: Iterable[str]) -> list[str]:
+def find_languages(tokens: Iterable[str]) -> list[str]:
     """Return the languages of tokens, by the script of their letters.
 
     Tokens are characters, word pieces or words. ``-`` stands for a symbol in brackets
     (``<unk>``, ``[NOISE]``), for a token without a letter of these scripts, and for one
     with letters of several.
 
-    >>> token_languages(["<unk>", "▁HELLO", "'S", "你", "7", "T恤", "<sos/eos>"])
+    >>> find_languages(["<unk>", "▁HELLO", "'S", "你", "7", "T恤", "<sos/eos>"])
     ['-', 'en', 'en', 'zh', '-', '-', '-']
     """
     return [_find_language(token) for token in tokens]
@@ -44,11 +44,11 @@ def _find_language(token: str) -> str:
 
 
 def write_languages(path: str | Path, tokens: Sequence[str]) -> None:
-    """Write the languages of a token list (:func:`token_languages`)."""
+    """Write the languages of a token list (:func:`find_languages`)."""
     with atomic_write(path) as file:
         file.writelines(
             f"{token} {language}\n"
-            for token, language in zip(tokens, token_languages(tokens), strict=True)
+            for token, language in zip(tokens, find_languages(tokens), strict=True)
         )
 
 

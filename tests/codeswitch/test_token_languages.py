@@ -3,9 +3,9 @@
 import pytest
 
 from espnet_ext.codeswitch.token_languages import (
+    find_languages,
     number_languages,
     read_languages,
-    token_languages,
     write_languages,
 )
 from espnet_ext.errors import InputError
@@ -24,7 +24,7 @@ from espnet_ext.text.tokens import write_tokens
 )
 def test_the_script_of_its_letters_tells_a_tokens_language(tokens, language):
     tokens = tokens.split(" ")
-    assert token_languages(tokens) == [language] * len(tokens)
+    assert find_languages(tokens) == [language] * len(tokens)
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):

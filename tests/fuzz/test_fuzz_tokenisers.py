@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.mixed_units import train_mixed_pieces
 from espnet_ext.codeswitch.token_languages import (
+    find_languages,
     read_languages,
-    token_languages,
     write_languages,
 )
 from espnet_ext.errors import InputError
@@ -89,7 +89,7 @@ def test_token_lists_are_read_back_and_know_all_text(scratch, inputs, token_type
         write_languages(scratch / "languages.txt", tokens)
         languages = read_or_refuse(read_languages, scratch / "languages.txt")
         assert list(languages.items()) == list(
-            zip(tokens, token_languages(tokens), strict=True)
+            zip(tokens, find_languages(tokens), strict=True)
         )
 
 

@@ -112,7 +112,7 @@ def serve(address: str, pid: str) -> None:
         importlib.import_module(module)
     importlib.import_module(
         "espnet_ext.codeswitch.mixed_units"
-    )._compiled_rules()  # kept by its cache: five seconds
+    )._compile_rules()  # kept by its cache: five seconds
     own_process.prepare_forks()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)

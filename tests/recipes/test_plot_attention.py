@@ -11,7 +11,7 @@ import plot_attention
 import pytest
 import torch
 from attention_figures import draw_attention
-from attention_maps import AttentionMap, TranscriptReader, contributions
+from attention_maps import AttentionMap, TranscriptReader, compute_contributions
 from matplotlib.image import imread
 
 from espnet_ext.codeswitch.language_transformer import MODES
@@ -94,7 +94,7 @@ def test_a_map_is_the_attention_of_the_block(make_reader, mode, block):
     layer.norm1.register_forward_hook(
         lambda module, given, output: inputs.append(output[0].numpy())
     )
-    found = reader.attention_map("u1", SPEECH, TEXT, block)
+    found = reader.map_attention("u1", SPEECH, TEXT, block)
     assert (found.tokens, found.languages) == (FED, LANGUAGES)
 
     (x,) = inputs
@@ -125,9 +125,9 @@ def test_contributions_and_bias_are_the_output(make_reader, mode):
     attention.register_forward_hook(
         lambda module, given, output: calls.append((given, output))
     )
-    reader.attention_map("u1", SPEECH, TEXT)
+    reader.map_attention("u1", SPEECH, TEXT)
     given, output = calls[0]
-    rest = (output - contributions(attention, *given).sum(2))[0]
+    rest = (output - compute_contributions(attention, *given).sum(2))[0]
     biases = torch.stack(
         [each.linear_out.bias for each in getattr(attention, "attentions", [attention])]
     )
@@ -155,10 +155,10 @@ def test_share_between_languages_counts_tokens_with_a_choice():
 
 def test_what_has_no_map_is_refused(make_reader):
     reader = make_reader("transformer")  # ESPnet's decoder
-    assert reader.attention_map("u1", SPEECH, TEXT).weights.shape == (8, 8)
+    assert reader.map_attention("u1", SPEECH, TEXT).weights.shape == (8, 8)
     for text, block, message in ((TEXT, 4, "block 4"), ("", None, "u1")):
         with pytest.raises(InputError, match=message):
-            reader.attention_map("u1", SPEECH, text, block)
+            reader.map_attention("u1", SPEECH, text, block)
     with pytest.raises(InputError, match="'rnn'"):
         make_reader("rnn")
 
@@ -197,7 +197,7 @@ def test_systems_side_by_side(data, tmp_path, monkeypatch, capsys):
         def __init__(self, config_file, model_file):
             self.scale = 1.0 if "baseline" in str(model_file) else 0.5
 
-        def attention_map(self, utterance, speech, text, block):
+        def map_attention(self, utterance, speech, text, block):
             return AttentionMap(
                 self.scale * np.tri(8) / np.arange(1, 9)[:, None], FED, LANGUAGES
             )

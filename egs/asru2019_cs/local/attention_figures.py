@@ -1,5 +1,6 @@
-"""Pictures of a decoder's self-attention, its tokens coloured by language (P1, section
-1: context confusion).
+"""Pictures of a decoder's self-attention, its tokens coloured by language.
+
+They show what P1, section 1, calls context confusion.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,10 +42,10 @@ def draw_attention(
     languages: Sequence[str],
     title: str,
 ) -> Figure:
-    """Draw the attention of several systems side by side, over the same L tokens with
-    their languages (``-``: neither).
+    """Draw the attention of several systems side by side, over the same L tokens.
 
-    ``panels`` has the shares by title, (L, L): row i is what token i takes from each.
+    ``languages`` are those of the tokens (``-``: neither). ``panels`` has the shares by
+    title, (L, L): row i is what token i takes from each.
     """
     side = max(2.4, INCHES_PER_TOKEN * len(tokens))
     with matplotlib.rc_context(STYLE):
@@ -54,7 +55,11 @@ def draw_attention(
         all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (name, weights) in zip(all_axes, panels.items(), strict=True):
             image = axes.imshow(
-                _shown(weights), cmap="viridis", vmin=0.0, vmax=1.0, aspect="equal"
+                _hide_later_tokens(weights),
+                cmap="viridis",
+                vmin=0.0,
+                vmax=1.0,
+                aspect="equal",
             )
             axes.set_title(name)
             axes.set_xlabel("Token attended to")
@@ -82,7 +87,7 @@ def draw_attention(
         return figure
 
 
-def _shown(weights: np.ndarray) -> np.ma.MaskedArray:
+def _hide_later_tokens(weights: np.ndarray) -> np.ma.MaskedArray:
     """Return the weights without those of later tokens, which are 0."""
     return np.ma.masked_array(
         weights, mask=np.triu(np.ones_like(weights, dtype=bool), 1)
@@ -97,7 +102,7 @@ def _label_tokens(axes: Axes, tokens: Sequence[str], languages: Sequence[str]) -
     ]
     axes.set_xticks(range(len(texts)), texts, rotation=90, parse_math=False)
     axes.set_yticks(range(len(texts)), texts, parse_math=False)
-    font = _han_font()
+    font = _load_han_font()
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
         for label, language in zip(labels, languages, strict=True):
             label.set_color(COLOURS[language])
@@ -106,9 +111,10 @@ def _label_tokens(axes: Axes, tokens: Sequence[str], languages: Sequence[str]) -
                 label.set_size(STYLE["axes.labelsize"])
 
 
-def _han_font() -> FontProperties:
-    """Noto Sans SC from the package zhplot, since matplotlib's own fonts have no Han
-    characters.
+def _load_han_font() -> FontProperties:
+    """Return Noto Sans SC from the package zhplot.
+
+    Matplotlib's own fonts have no Han characters.
     """
     files = (
         file for file in distribution("zhplot").files or () if file.suffix == ".ttf"

@@ -1,5 +1,4 @@
-"""Whose words a decoder's self-attention uses: the norms of what each token gives to
-each other.
+"""Whose words a decoder's self-attention uses: norms of what tokens give each other.
 
 Attention weights say little if values differ in size: shared and separate streams scale
 the other language's embeddings down, so that a large weight may carry next to nothing.
@@ -26,7 +25,7 @@ from espnet_ext.codeswitch.language_attention import (
     Stream,
     compute_scores,
 )
-from espnet_ext.codeswitch.token_languages import NEITHER, token_languages
+from espnet_ext.codeswitch.token_languages import NEITHER, find_languages
 from espnet_ext.errors import InputError
 
 
@@ -47,20 +46,19 @@ class AttentionMap:
     languages: tuple[str, ...]
 
     def share_between_languages(self) -> float:
-        """Return what a token with a language takes from tokens of the other language,
-        on average.
+        """Return what a token takes from tokens of the other language, on average.
 
-        Only tokens that follow one of the other language count. NaN if there are none.
+        Only tokens of a language count, and only those that follow one of the other
+        language. NaN if there are none.
         """
         known = np.array([language != NEITHER for language in self.languages])
         names = np.array(self.languages)
         other = (names[:, None] != names[None, :]) & known[:, None] & known[None, :]
+        # A decoder sees no later tokens: others have nothing to take.
         rows = np.tril(other).any(axis=1)
-        return (
-            float((self.weights * other).sum(axis=1)[rows].mean())
-            if rows.any()
-            else float("nan")
-        )
+        if not rows.any():
+            return float("nan")
+        return float((self.weights * other).sum(axis=1)[rows].mean())
 
 
 class TranscriptReader:
@@ -88,13 +86,13 @@ class TranscriptReader:
         )
 
     @torch.no_grad()
-    def attention_map(
+    def map_attention(
         self, utterance: str, speech: np.ndarray, text: str, block: int | None = None
     ) -> AttentionMap:
-        """Read the transcript of samples or features, and return the self-attention of
-        a block from 1 (None: the last).
+        """Read the transcript of samples or features, and return a self-attention.
 
-        Raises InputError: there is no such block, or the transcript has no tokens.
+        It is that of ``block``, from 1 (None: the last). Raises InputError: there is no
+        such block, or the transcript has no tokens.
         """
         layers = self.model.decoder.decoders
         number = len(layers) if block is None else block
@@ -107,10 +105,14 @@ class TranscriptReader:
             raise InputError(
                 f"utterance {utterance}: its transcript has no tokens: choose another"
             )
-        batch = torch.tensor(speech)[None]  # a copy: arks are read-only
+        # A copy, since arks are read-only.
+        batch = torch.tensor(speech)[None]
         encoded, lengths = self.model.encode(batch, torch.tensor([batch.size(1)]))
         fed = torch.tensor([[self.model.sos, *ids]])
-        attention, given = layers[number - 1].self_attn, []
+        # What the block's attention is called with: its own output alone would not say
+        # which token gave what.
+        attention = layers[number - 1].self_attn
+        given: list[Any] = []
         hook = attention.register_forward_pre_hook(
             lambda module, inputs: given.append(inputs)
         )
@@ -118,42 +120,47 @@ class TranscriptReader:
             self.model.decoder(encoded, lengths, fed, torch.tensor([fed.size(1)]))
         finally:
             hook.remove()
-        norms = contributions(attention, *given[0]).norm(dim=-1)[0].double().numpy()
+        norms = (
+            compute_contributions(attention, *given[0]).norm(dim=-1)[0].double().numpy()
+        )
         tokens = tuple(self.model.token_list[index] for index in fed[0].tolist())
         return AttentionMap(
-            norms / norms.sum(1, keepdims=True), tokens, tuple(token_languages(tokens))
+            norms / norms.sum(1, keepdims=True), tokens, tuple(find_languages(tokens))
         )
 
 
 @torch.no_grad()
-def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
-    """Return what each token gives to each other in a self-attention: summed over j,
-    the output without its bias.
+def compute_contributions(
+    attention: Any, x: torch.Tensor, *more: torch.Tensor
+) -> torch.Tensor:
+    """Return what each token gives to each other in a self-attention.
 
-    ESPnet's attention is called with x, x, x and mask; one that knows languages with x,
-    mask and codes. ``x`` are the embeddings after layer norm, (B, L, D); the result is
-    (B, L, L, D).
+    Summed over the giving tokens, it is the output without its bias. ESPnet's attention
+    is called with x, x, x and mask; one that knows languages with x, mask and codes.
+    ``x`` are the embeddings after layer norm, (B, L, D); the result is (B, L, L, D).
     """
     if not isinstance(attention, LanguageAttention):
-        return _of_stream(Stream(attention), x, more[-1])
+        return _compute_stream_part(Stream(attention), x, more[-1])
     mask, languages = more
     parts = []
-    for stream in attention.streams(languages, languages, x.dtype):
-        part = _of_stream(
-            stream, x if stream.factors is None else stream.factors * x, mask
-        )
-        parts.append(
-            part if stream.shares is None else stream.shares.unsqueeze(2) * part
-        )
+    for stream in attention.make_streams(languages, languages, x.dtype):
+        own = x if stream.factors is None else stream.factors * x
+        part = _compute_stream_part(stream, own, mask)
+        if stream.shares is not None:
+            part = stream.shares.unsqueeze(2) * part
+        parts.append(part)
     return sum(parts[1:], start=parts[0])
 
 
-def _of_stream(stream: Stream, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def _compute_stream_part(
+    stream: Stream, x: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
     attention: MultiHeadedAttention = stream.attention
     scores, values = compute_scores(stream, x)
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
-    projection = attention.linear_out.weight.unflatten(
-        1, (attention.h, attention.d_k)
-    )  # (D, heads, d)
+    # The part of the output projection that each head has, (D, heads, d): its product
+    # with the values is linear, so that the sum over j may come after it.
+    heads = (attention.h, attention.d_k)
+    projection = attention.linear_out.weight.unflatten(1, heads)
     projected = torch.einsum("bhjd,ohd->bhjo", values, projection)
     return torch.einsum("bhij,bhjo->bijo", weights, projected)

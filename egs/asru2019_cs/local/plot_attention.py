@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Draw whose words the decoder's self-attention uses in one utterance, for trained
-systems side by side.
+"""Draw whose words decoders' self-attention uses in one utterance, side by side.
 
 What a token takes from another is the norm of the value that it gets, weighted by the
 attention, as a share of all that it takes (attention_maps.py). The decoder reads the
@@ -9,9 +8,8 @@ mean share that a token takes from tokens of the other language, over tokens tha
 one of them: in that utterance, and by seed over the whole test set.
 
 Example:
-  local/plot_attention.py --systems
-  exp/mini/{baseline,reweight,shared,separate}_cs/seed* \\
-    --data exp/mini/encodings/test --output results
+  local/plot_attention.py --data exp/mini/encodings/test --output results \\
+    --systems exp/mini/{baseline,reweight,shared,separate}_cs/seed*
 """
 
 import argparse
@@ -38,12 +36,13 @@ from espnet_ext.work.yaml_files import read_yaml
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     texts = read_table(args.data / "text")
-    utterance = args.utterance or max(texts, key=lambda key: switches(texts[key]))
+    utterance = args.utterance or max(texts, key=lambda key: count_switches(texts[key]))
     if utterance not in texts:
         raise InputError(
             f"{args.data}: there is no utterance {utterance}: give an id of its text"
         )
-    checkpoints = {folder: checkpoint(folder) for folder in args.systems}
+    # All are looked for before torch is imported, which takes seconds.
+    checkpoints = {folder: find_checkpoint(folder) for folder in args.systems}
 
     from attention_figures import draw_values
     from attention_maps import AttentionMap, TranscriptReader
@@ -52,12 +51,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     shares: dict[str, dict[str, float]] = {}
     for folder in args.systems:
         name, seed = folder.resolve().parent.name, folder.name.removeprefix("seed")
-        speech = speech_of(args.data, folder / "config.yaml")
+        speech = make_reader(args.data, folder / "config.yaml")
         reader = TranscriptReader(folder / "config.yaml", checkpoints[folder])
         maps = {
-            key: reader.attention_map(key, speech(key), text, args.block)
+            key: reader.map_attention(key, speech(key), text, args.block)
             for key, text in texts.items()
         }
+        # Of several seeds, the map of the first is drawn.
         shown.setdefault(name, maps[utterance])
         found = [each.share_between_languages() for each in maps.values()]
         shares.setdefault(name, {})[seed] = fmean(
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "tokens": first.tokens,
         "languages": first.languages,
         "systems": {
-            name: values_of(each, shares[name]) for name, each in shown.items()
+            name: list_values(each, shares[name]) for name, each in shown.items()
         },
     }
     args.output.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("written:", args.output / "attention.png", args.output / "attention.json")
 
 
-def values_of(shown: Any, by_seed: Mapping[str, float]) -> dict[str, Any]:
+def list_values(shown: Any, by_seed: Mapping[str, float]) -> dict[str, Any]:
     """Return what is drawn of a system, and its shares between languages."""
     return {
         "between_languages": shown.share_between_languages(),
@@ -101,17 +101,13 @@ def values_of(shown: Any, by_seed: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def switches(text: str) -> int:
+def count_switches(text: str) -> int:
     """Count the switches of a text between Han characters and other words."""
-    return sum(
-        one != other
-        for one, other in pairwise(
-            has_han(letter) for letter in text if not letter.isspace()
-        )
-    )
+    scripts = [has_han(letter) for letter in text if not letter.isspace()]
+    return sum(one != other for one, other in pairwise(scripts))
 
 
-def checkpoint(folder: Path) -> Path:
+def find_checkpoint(folder: Path) -> Path:
     """Return the recipe's average over epochs in the folder of a training."""
     found = [*folder.glob("best*.ave.pth"), *folder.glob("last*.ave.pth")]
     if len(found) != 1:
@@ -122,9 +118,10 @@ def checkpoint(folder: Path) -> Path:
     return found[0]
 
 
-def speech_of(data: Path, config: Path) -> Callable[[str], np.ndarray]:
-    """Return a reader of an utterance's input: kept encodings (``feats.scp``), or
-    samples at the model's rate.
+def make_reader(data: Path, config: Path) -> Callable[[str], np.ndarray]:
+    """Make a reader of an utterance's input.
+
+    It gives kept encodings (``feats.scp``), or samples at the model's rate.
     """
     if (data / "feats.scp").is_file():
         feats = read_table(data / "feats.scp")
