@@ -31,8 +31,8 @@ from espnet_ext.recipe.training import average_step, list_token_options
 from espnet_ext.sem import pretraining
 from espnet_ext.sem.curriculum import (
     Selection,
-    audio_share,
-    select,
+    read_audio_share,
+    select_utterances,
     write_selection,
 )
 from espnet_ext.tables.plan import merge_system_config
@@ -49,7 +49,7 @@ def check(run: Run) -> None:
         require_lm_text(lm_text(run))
     for system in run.systems:
         try:
-            planned(run, merge_system_config(run.sections, system))
+            plan_pretraining(run, merge_system_config(run.sections, system))
         except InputError as error:
             raise InputError(f"system {system.name}: {error}") from None
 
@@ -86,12 +86,12 @@ def statistics(run: Run) -> None:
             asr.statistics_step(
                 run, config, "train", "dev", asr.tokens_dir(run), token_type
             )
-            for config in configs_by_features(run).values()
+            for config in group_configs_by_features(run).values()
         ),
     )
 
 
-def configs_by_features(run: Run) -> dict[Path, dict[str, Any]]:
+def group_configs_by_features(run: Run) -> dict[Path, dict[str, Any]]:
     """Return the configs of systems that differ in features, by the folder of their
     statistics.
     """
@@ -110,13 +110,13 @@ def language_model(run: Run) -> None:
     )
 
 
-def planned(
+def plan_pretraining(
     run: Run, config: Mapping[str, Any]
 ) -> list[tuple[pretraining.Stage, Selection]]:
     """Return the stages before the whole network of a training is trained; none without
     pre-training.
     """
-    if not pretrains(run) or not pretraining.grows(
+    if not has_pretraining(run) or not pretraining.can_grow(
         config
     ):  # a config of the user's own may have another encoder
         return []
@@ -124,23 +124,25 @@ def planned(
     if run.of_data_dirs:  # nobody knows which of their utterances are clean
         values = {**values, "short_parts": ()}
     settings = check_settings(pretraining.PretrainSettings, values, "pre-training")
-    return pretraining.plan(config, settings, run.sections["settings"]["max_tokens"])
+    return pretraining.plan_stages(
+        config, settings, run.sections["settings"]["max_tokens"]
+    )
 
 
-def selections(run: Run, config: Mapping[str, Any]) -> list[Selection]:
+def list_selections(run: Run, config: Mapping[str, Any]) -> list[Selection]:
     """Return what a training sees of the training set, each selection once."""
     found = [
         Selection(run.sections["settings"]["max_tokens"]),
-        *(selection for _, selection in planned(run, config)),
+        *(selection for _, selection in plan_pretraining(run, config)),
     ]
     return list(dict.fromkeys(found))
 
 
-def pretrains(run: Run) -> bool:
+def has_pretraining(run: Run) -> bool:
     return str(run.setting("pretrain")).lower() == "true"
 
 
-def shapes_of(stats: Path, selection: Selection) -> Path:
+def locate_shapes(stats: Path, selection: Selection) -> Path:
     """Return the shape file of a selection, in the folder of statistics; ESPnet's own
     if it takes all.
     """
@@ -150,22 +152,22 @@ def shapes_of(stats: Path, selection: Selection) -> Path:
     )
 
 
-def selection_steps(run: Run) -> list[Step]:
+def list_selection_steps(run: Run) -> list[Step]:
     """Select what trainings see, once for all that see the same."""
     steps = {}
     for system in run.systems:
         config = merge_system_config(run.sections, system)
-        for selection in selections(run, config):
+        for selection in list_selections(run, config):
             if selection.name:
-                step = selection_step(run, run.locate_stats(config), selection)
+                step = make_selection_step(run, run.locate_stats(config), selection)
                 steps[step.outputs[0]] = step
     return list(steps.values())
 
 
-def selection_step(run: Run, every_stats: Path, selection: Selection) -> Step:
+def make_selection_step(run: Run, every_stats: Path, selection: Selection) -> Step:
     token_type = run.sections["settings"]["token_type"]
     stats = every_stats / "train" / "train"
-    shapes = shapes_of(every_stats, selection)
+    shapes = locate_shapes(every_stats, selection)
     return Step(
         name=f"selection {selection.name}",
         log=stats / "log" / f"{shapes.name}.log",
@@ -189,13 +191,15 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         run.write_system_config(system),
         merge_system_config(run.sections, system),
     )
-    stages, stats = planned(run, config), run.locate_stats(config)
+    stages, stats = plan_pretraining(run, config), run.locate_stats(config)
     if stages:
-        staged = pretraining.staged_config(config, stages, partial(seen, run, stats))
+        staged = pretraining.make_staged_config(
+            config, stages, partial(describe_seen, run, stats)
+        )
         path = run.write_config(
             f"{system.name}_growing", staged, f"system {system.name}, which grows"
         )
-    shapes = [shapes_of(stats, selection) for _, selection in stages]
+    shapes = [locate_shapes(stats, selection) for _, selection in stages]
     yield asr.asr_train_step(
         run,
         folder,
@@ -207,7 +211,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         seed,
         task="growing_asr" if stages else "asr",
         inputs=list(dict.fromkeys(shapes)),
-        shapes=shapes_of(stats, Selection(run.sections["settings"]["max_tokens"])),
+        shapes=locate_shapes(stats, Selection(run.sections["settings"]["max_tokens"])),
     )
     # From there on the whole network is trained, and averaged.
     whole = 1 + sum(stage.epochs for stage, _ in stages)
@@ -222,15 +226,15 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     )
 
 
-def seen(run: Run, stats: Path, selection: Selection) -> tuple[str, float]:
+def describe_seen(run: Run, stats: Path, selection: Selection) -> tuple[str, float]:
     """Return the shape file of a selection, and its share of the audio."""
-    shapes = shapes_of(stats, selection)
+    shapes = locate_shapes(stats, selection)
     if not selection.name:
         return str(shapes), 1.0
-    return str(shapes), whole_share(run, selection) or audio_share(shapes)
+    return str(shapes), compute_whole_share(run, selection) or read_audio_share(shapes)
 
 
-def whole_share(run: Run, selection: Selection) -> float:
+def compute_whole_share(run: Run, selection: Selection) -> float:
     """Return the share of a selection in the whole corpus, in a rehearsal, whose
     utterances are the longest; otherwise 0.
     """
@@ -238,20 +242,20 @@ def whole_share(run: Run, selection: Selection) -> float:
         return 0.0
     data = run.rehearsed / "train"
     texts = read_table(data / "text")
-    lengths = read_table(whole_lengths(run))
+    lengths = read_table(locate_whole_lengths(run))
     tokens = {key: int(length) for key, length in lengths.items()}
     characters = {key: len(text) for key, text in texts.items()}
     seconds = {key: float(value) for key, value in read_table(data / "utt2dur").items()}
-    kept = select(tokens, characters, selection)
+    kept = select_utterances(tokens, characters, selection)
     return sum(seconds[key] for key in kept) / sum(seconds.values())
 
 
-def whole_lengths(run: Run) -> Path:
+def locate_whole_lengths(run: Run) -> Path:
     """Return a rehearsal's file with the tokens of each utterance of the corpus."""
     return run.datadir / "whole_lengths"
 
 
-def lengths_step(run: Run, texts: Path) -> Step:
+def make_lengths_step(run: Run, texts: Path) -> Step:
     """Count the tokens of the whole corpus, in a rehearsal."""
     kind = run.sections["settings"]["token_type"]
     options = list_token_options(asr.tokens_dir(run), kind)
@@ -263,18 +267,18 @@ def lengths_step(run: Run, texts: Path) -> Step:
         arguments={
             "text": texts,
             "tokeniser": tokeniser,
-            "output": str(whole_lengths(run)),
+            "output": str(locate_whole_lengths(run)),
         },
         inputs=[Path(path) for path in tokeniser[1:]],
-        outputs=[whole_lengths(run)],
+        outputs=[locate_whole_lengths(run)],
         preload=["espnet2.text.build_tokenizer"],
     )
 
 
 def training(run: Run) -> None:
     if run.rehearsed:
-        run_steps(lengths_step(run, run.rehearsed / "train" / "text"))
-    run_steps(*selection_steps(run))
+        run_steps(make_lengths_step(run, run.rehearsed / "train" / "text"))
+    run_steps(*list_selection_steps(run))
     run_each_system(run, train_system)
 
 

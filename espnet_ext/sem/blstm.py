@@ -28,6 +28,8 @@ class BLSTM(torch.nn.Module):
         ``lengths``: (B,), at least 1, in any order. Returns (B, T, 2 * hidden_size).
         Values on padded frames are meaningless.
         """
+        # Reversed within its own length, an utterance begins at frame 0 in both
+        # directions, and padding comes last.
         order = _reversal(lengths, x.size(1))
         ahead, _ = self.forwards(self.dropout(x))
         back, _ = self.backwards(_reorder(self.dropout(x), order))

@@ -69,6 +69,8 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
                 f"blstm_maxpool: pooling {list(pooling)} does not fit "
                 f"{num_layers} layers"
             )
+        # The top layer is always the last of the list, so that growing changes no names
+        # of parameters in checkpoints.
         self.used = [*range(num_layers - 1), len(self.layers) - 1]
         self.pooling = [*pooling, *[1] * (num_layers - len(pooling))]
         for name, module in self.layers.named_modules():
@@ -107,6 +109,8 @@ def max_pool(
     """
     if factor == 1:
         return x, lengths
+    # Padding in an incomplete window must not be its maximum, as zeros would be of
+    # negative values.
     x = x.masked_fill(~mark_valid_frames(lengths, x.size(1)).unsqueeze(-1), -torch.inf)
     pooled = torch.nn.functional.max_pool1d(
         x.transpose(1, 2), factor, ceil_mode=True

@@ -33,6 +33,8 @@ class Selection:
         values = (
             ("tokens", self.max_tokens),
             ("mean", self.mean_chars),
+            # All selections of a run have the same parts or none, so that their number
+            # tells these apart.
             ("parts", len(self.parts) or None),
         )
         return "_".join(
@@ -40,7 +42,7 @@ class Selection:
         )
 
 
-def select(
+def select_utterances(
     tokens: Mapping[str, int],
     characters: Mapping[str, int],
     selection: Selection,
@@ -51,11 +53,11 @@ def select(
 
     >>> tokens = {"a": 9, "b": 3, "c": 2, "d": 5}
     >>> characters = {"a": 40, "b": 10, "c": 8, "d": 18}
-    >>> select(tokens, characters, Selection(max_tokens=8, mean_chars=12))
+    >>> select_utterances(tokens, characters, Selection(max_tokens=8, mean_chars=12))
     ['b', 'c', 'd']
     """
     limit = float("inf") if selection.max_tokens is None else selection.max_tokens
-    # every id ends with ""
+    # Combining data dirs appends the name of the part. Every id ends with "".
     endings = tuple(f"-{part}" for part in selection.parts) or ("",)
     kept = []
     for key, length in tokens.items():
@@ -63,7 +65,9 @@ def select(
             kept.append(key)
     if selection.mean_chars is None:
         return kept
-    # From the shortest on, until their mean length is reached.
+    # From the shortest on, until their mean length is reached: it never falls again,
+    # since lengths only rise. Ids break ties, so that a table in another order gives
+    # the same selection.
     shortest = set()
     total = 0
     by_length = sorted(kept, key=lambda key: (characters[key], key))
@@ -89,20 +93,22 @@ def write_selection(
     shapes are not of ``text``, the transcripts of the training set.
     """
     speech = read_table(Path(stats) / "speech_shape")
-    tokens = _lengths(read_table(Path(stats) / f"text_shape.{token_type}"))
+    tokens = _read_lengths(read_table(Path(stats) / f"text_shape.{token_type}"))
     characters = {key: len(value) for key, value in read_table(text).items()}
     if not speech.keys() == tokens.keys() <= characters.keys():
         raise InputError(
             f"{stats}: its shapes are not of {text}: remove the folder, and run "
             "stage statistics again"
         )
-    kept = select(tokens, characters, selection)
+    kept = select_utterances(tokens, characters, selection)
     if not kept:
         raise InputError(
             f"{text}: no utterance is short enough for {selection}: change the "
             "pre-training's settings"
         )
-    samples = _lengths(speech)
+    # Of the audio and not of the utterances, as updates are: the short ones that a
+    # curriculum begins with hold less than their number says.
+    samples = _read_lengths(speech)
     share = sum(samples[key] for key in kept) / sum(samples.values())
     write_table(output, {key: speech[key] for key in kept})
     write_json(
@@ -115,12 +121,13 @@ def write_selection(
     )
 
 
-def audio_share(shapes: Path) -> float:
+def read_audio_share(shapes: Path) -> float:
     """Return the share of the audio that a selection's shape file holds."""
     return float(
         json.loads(Path(f"{shapes}.json").read_text(encoding="utf-8"))["audio_share"]
     )
 
 
-def _lengths(table: Mapping[str, str]) -> dict[str, int]:
+def _read_lengths(table: Mapping[str, str]) -> dict[str, int]:
+    # ESPnet's shapes are ``length`` or ``length,dimension``.
     return {key: int(value.partition(",")[0]) for key, value in table.items()}

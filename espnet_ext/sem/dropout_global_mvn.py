@@ -9,7 +9,7 @@ import torch
 from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
-from espnet_ext.sem.energy_mask import masked_share
+from espnet_ext.sem.energy_mask import compute_masked_share
 from espnet_ext.upstream.padding import mark_valid_frames
 
 
@@ -52,12 +52,13 @@ class DropoutGlobalMVN(GlobalMVN):
         if not self.training:
             self.masked = None
             return normalized, ilens
+        # Dropout of ones, since dropout of features would hide which zeros it made.
         mask = torch.nn.functional.dropout(
             torch.ones_like(normalized), self.dropout_rate
         )
-        self.masked = masked_share(
-            mask * mark_valid_frames(ilens, x.size(1)).unsqueeze(-1), ilens
-        )
+        # The share is one of valid bins, so that padding must count as not kept.
+        valid = mark_valid_frames(ilens, x.size(1)).unsqueeze(-1)
+        self.masked = compute_masked_share(mask * valid, ilens)
         return normalized * mask, ilens
 
     def layer_stats(self) -> dict[str, torch.Tensor]:

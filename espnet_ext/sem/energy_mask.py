@@ -16,7 +16,7 @@ PEAK_PERCENTILE = 95
 SCALES = ("power_mel", "normalized", "none")
 
 
-def peak(
+def find_peak(
     x: torch.Tensor,
     lengths: torch.Tensor,
 ) -> torch.Tensor:
@@ -29,6 +29,7 @@ def peak(
     """
     x = x.detach()
     bins = lengths * x.size(2)
+    # Rounded up in integers, which is exact for any number of bins.
     ranks = (PEAK_PERCENTILE * bins + 99) // 100
     # numpy's partial sort is several times faster than torch's kthvalue on a CPU; see
     # tests/benchmarks
@@ -94,14 +95,16 @@ def compute_mask(
     precise = _promote_type(x)
     # dB of energies, as a factor of their POWER
     exponent = eta_db.to(precise) * (POWER / 10.0)
-    threshold = peak(x, lengths).to(precise) * 10.0**exponent
-    # nothing reaches a threshold of NaN
+    threshold = find_peak(x, lengths).to(precise) * 10.0**exponent
+    # Nothing reaches a threshold of NaN: (B, T) of them cost less than a second mask of
+    # (B, T, C).
     padding = ~mark_valid_frames(lengths, x.size(1))
     by_frame = threshold.unsqueeze(1).masked_fill(padding, torch.nan)
+    # A bin at the threshold stays (P2, eq. 8): with eta = 0 the peak does.
     return x >= by_frame.unsqueeze(2)
 
 
-def masked_share(
+def compute_masked_share(
     mask: torch.Tensor,
     lengths: torch.Tensor,
 ) -> torch.Tensor:
@@ -138,6 +141,7 @@ def compute_ratio(
     everything is masked, or sums of features with both signs give a ratio below 1 (r
     compensates for what was removed, so it cannot be smaller).
     """
+    # Not only replaced after the division: the gradient of an unused infinity is NaN.
     ratio = total / rest.masked_fill(rest == 0.0, 1.0)
     usable = torch.isfinite(ratio) & (rest != 0.0)
     usable &= ratio >= 1.0

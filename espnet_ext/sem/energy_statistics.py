@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.sem.energy_mask import POWER, compute_mask, peak
+from espnet_ext.sem.energy_mask import POWER, compute_mask, find_peak
 from espnet_ext.sem.power_mel import PowerMelFrontend
 
 STEP_DB = 0.5
@@ -66,6 +66,7 @@ class EnergyHistogram:
         It is that between the edges. Bins of zero energy count in the total, so with
         them the density integrates to less than 1.
         """
+        # The first and the last count are of bins beyond the edges.
         return self.counts[1:-1] / (self.total * STEP_DB)
 
     def share_below(self) -> np.ndarray:
@@ -88,9 +89,9 @@ def find_edge(eta_db: float) -> int:
     return EDGES_DB.tolist().index(eta_db)
 
 
-def peak_energy(energies: torch.Tensor) -> float:
+def find_peak_energy(energies: torch.Tensor) -> float:
     """Return e_peak of one utterance with filterbank energies (T, C) (P2, eq. 2)."""
-    return peak(energies.unsqueeze(0), torch.tensor([energies.size(0)])).item()
+    return find_peak(energies.unsqueeze(0), torch.tensor([energies.size(0)])).item()
 
 
 def count_bins(energies: torch.Tensor) -> EnergyHistogram:
@@ -98,7 +99,7 @@ def count_bins(energies: torch.Tensor) -> EnergyHistogram:
 
     One whose e_peak is zero adds only to ``silent``.
     """
-    e_peak = peak_energy(energies)
+    e_peak = find_peak_energy(energies)
     if e_peak <= 0.0:
         return dataclasses.replace(EnergyHistogram.empty(), silent=1)
     audible = energies[energies > 0.0]
@@ -115,18 +116,21 @@ def count_bins(energies: torch.Tensor) -> EnergyHistogram:
     )
 
 
-def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[str]:
+def draw_utterances(
+    utterances: Mapping[str, AudioSpan], count: int, seed: int
+) -> list[str]:
     """Draw up to ``count`` ids without replacement, sorted.
 
     They are the same for the same seed. InputError: count < 1.
     """
     if count < 1:
         raise InputError(f"{count} utterances were asked for: ask for at least 1")
+    # Sorted first: the same draw whatever the order of the table.
     ids = sorted(utterances)
     return ids if count >= len(ids) else sorted(random.Random(seed).sample(ids, count))
 
 
-def survey(
+def survey_energies(
     spans: Mapping[str, AudioSpan],
     frontend: PowerMelFrontend,
 ) -> tuple[EnergyHistogram, str]:
@@ -185,7 +189,7 @@ class MaskExample:
     kept: dict[float, np.ndarray]
     hop_seconds: float
 
-    def masked_share(self, eta_db: float) -> float:
+    def compute_masked_share(self, eta_db: float) -> float:
         """Return the share of the bins that are masked at this threshold."""
         return 1.0 - float(self.kept[eta_db].mean())
 
@@ -203,7 +207,7 @@ def make_mask_example(
     energies, _ = read_energies(utterance, span, frontend)
     x = energies.pow(POWER).unsqueeze(0)
     lengths = torch.tensor([energies.size(0)])
-    if peak_energy(energies) <= 0.0:
+    if find_peak_energy(energies) <= 0.0:
         raise InputError(
             f"{span.path}: utterance {utterance}: silent (e_peak is zero): name "
             "another utterance"
@@ -215,7 +219,7 @@ def make_mask_example(
     return MaskExample(utterance, x[0].numpy(), kept, frontend.hop_length / frontend.fs)
 
 
-def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
+def list_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
     """Return the numbers behind the figures, for a file of facts.
 
     Shares are from 0 to 1, below each 10 dB.
@@ -235,6 +239,8 @@ def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
         "example": {
             "utterance": example.utterance,
             "frames": len(example.features),
-            "masked": {f"{eta:g}": example.masked_share(eta) for eta in example.kept},
+            "masked": {
+                f"{eta:g}": example.compute_masked_share(eta) for eta in example.kept
+            },
         },
     }

@@ -29,4 +29,6 @@ class LayerStatsASRModel(ESPnetASRModel):
         for module in self.modules():
             if hasattr(module, "layer_stats"):
                 layers |= module.layer_stats()
+        # Numbers without a dimension cannot be gathered from several GPUs; ESPnet's
+        # model has done this with its own.
         return loss, stats | force_gatherable(layers, loss.device), weight

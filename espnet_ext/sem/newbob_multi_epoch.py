@@ -76,6 +76,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         # The rate has changed, or begun, less than ``min_epochs`` ago.
         if len(recent) < self.min_epochs or len(set(recent)) > 1:
             return rates[-1]
+        # n gains are between n + 1 epochs.
         gains = self._compute_gains(self.past[-self.num_epochs - 1 :])
         if gains and fmean(gains) < self.threshold:
             return rates[-1] * self.decay
@@ -85,6 +86,8 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         """Return the relative gain of each epoch but the first of these."""
         gains = []
         for (_, old), (rate, new) in pairwise(past):
+            # Relative to the new score, as RETURNN has it. A score of zero must not end
+            # a training.
             gain = (old - new) / max(abs(new), 1e-12)
             gains.append(gain / (rate / self.lr))
         return gains

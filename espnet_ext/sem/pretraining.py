@@ -73,12 +73,12 @@ class Stage(StrictMapping):
         }
 
 
-def grows(config: Mapping[str, Any]) -> bool:
+def can_grow(config: Mapping[str, Any]) -> bool:
     """Say whether a config's encoder can be trained layer by layer."""
     return plain_name(config.get("encoder")) == "blstm_maxpool"
 
 
-def plan(
+def plan_stages(
     config: Mapping[str, Any],
     settings: PretrainSettings,
     max_tokens: int | None = None,
@@ -97,7 +97,7 @@ def plan(
     that do not fit, or if the stages use up ``max_epoch``.
     """
     encoder = config.get("encoder_conf") or {}
-    if not grows(config) or "num_layers" not in encoder or "pooling" not in encoder:
+    if not can_grow(config) or "num_layers" not in encoder or "pooling" not in encoder:
         raise InputError(
             "pre-training needs encoder: blstm_maxpool, with num_layers and "
             "pooling in its encoder_conf"
@@ -111,11 +111,12 @@ def plan(
         )
     shapes = []
     for layers in range(settings.start_layers, last + 1):
-        shapes.append((layers, high_reduction(layers, settings.time_reduction)))
+        shapes.append((layers, spread_reduction(layers, settings.time_reduction)))
     every = Selection(max_tokens)
     first = Selection(settings.first_max_tokens or max_tokens)
     short = Selection(first.max_tokens, settings.short_mean_chars, settings.short_parts)
     stages = []
+    # Without dropout, as the configuration of [17] has it until the first layers align.
     for epochs, selection in (
         (settings.short_epochs, short),
         (settings.first_epochs - settings.short_epochs, first),
@@ -147,14 +148,15 @@ def _make_stage(
     )
 
 
-def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
+def spread_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
     """Return pooling factors of 2 after all layers but the top one.
 
     The last is larger, to give the whole reduction.
 
-    >>> high_reduction(2, 32), high_reduction(4, 32)
+    >>> spread_reduction(2, 32), spread_reduction(4, 32)
     ((32,), (2, 2, 8))
     """
+    # What all layers but the top one and the one below it reduce to.
     below = 2 ** (layers - 2) if layers > 1 else 0
     if not below or time_reduction % below or time_reduction < below:
         raise InputError(
@@ -164,7 +166,7 @@ def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
     return (*[2] * (layers - 2), time_reduction // below)
 
 
-def staged_config(
+def make_staged_config(
     config: Mapping[str, Any],
     stages: Sequence[tuple[Stage, Selection]],
     seen: Callable[[Selection], tuple[str, float]],
@@ -175,12 +177,14 @@ def staged_config(
     holds. An epoch has that share of the updates, so that a number of epochs stays a
     pass over what is seen.
     """
-    listed = []
+    listed: list[dict[str, Any]] = []
     updates = config.get("num_iters_per_epoch")
     for stage, selection in stages:
         shapes, share = seen(selection)
         sized = max(1, round(updates * share)) if updates else None
         changes = {"shape_file": shapes, "num_iters_per_epoch": sized}
         listed.append(stage.model_dump(mode="json") | changes)
-    # The last stage sees what the whole network is trained on.
-    return {**config, "stages": listed, "num_iters_per_epoch": sized}
+    # The last stage sees what the whole network is trained on, and so has as many
+    # updates in an epoch.
+    last = listed[-1]["num_iters_per_epoch"]
+    return {**config, "stages": listed, "num_iters_per_epoch": last}

@@ -13,9 +13,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.sem.energy_mask import (
     SCALES,
     compute_mask,
+    compute_masked_share,
     compute_ratio,
     draw_threshold_db,
-    masked_share,
     sum_utterances,
 )
 from espnet_ext.upstream.padding import mark_valid_frames
@@ -100,6 +100,8 @@ class SEMGlobalMVN(GlobalMVN):
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)
         if not self.training:
+            # Otherwise the log of an epoch on dev would show that of the last batch
+            # before.
             self.masked = None
             return super().forward(x, ilens)
 
@@ -109,7 +111,8 @@ class SEMGlobalMVN(GlobalMVN):
         # a mask of numbers: on a CPU, multiplying by it is several times faster than
         # masked_fill
         mask = compute_mask(x, ilens, eta_db).to(x.dtype)
-        self.masked = masked_share(mask, ilens)
+        self.masked = compute_masked_share(mask, ilens)
+        # x is needed after this, since the sums of eq. 10 are over it.
         normalized = self._normalize(x)
         masked = normalized * mask
         if self.scale == "none":
@@ -123,6 +126,7 @@ class SEMGlobalMVN(GlobalMVN):
                 sum_utterances(normalized, ilens), sum_utterances(masked, ilens)
             )
             ratio = ratio.clamp(max=self.max_scale)
+        # The ratio is of sums in float32: under autocast the features are not.
         return masked * ratio.to(masked.dtype)[:, None, None], ilens
 
     def layer_stats(self) -> dict[str, torch.Tensor]:

@@ -81,7 +81,10 @@ def begin_epoch(
         model.encoder.use(**networks[number])
     smoothing = model.criterion_att
     smoothing.smoothing = label_smoothing if is_last else 0.0
+    # ESPnet's loss keeps both, and computes this one only when it is built.
     smoothing.confidence = 1.0 - smoothing.smoothing
+    # Only at the first epoch of a stage: a training resumed within it keeps the moments
+    # that its checkpoint has.
     if is_first and number and (is_last or networks[number] != networks[number - 1]):
         for optimizer in optimizers:
             optimizer.state.clear()

@@ -160,7 +160,8 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         for padded, length in zip(x, frames, strict=True):
             own = padded[:length]
             zeros = own.new_zeros(self.cell.hidden_size)
-            # twice, as compute_additive_energies wants them
+            # Twice, as compute_additive_energies wants them: it has tanh(a) from the
+            # sigmoid of 2 a.
             keys = 2 * self.key(own)
             fertility = self._compute_inverse_fertility(own)
             states.append(

@@ -17,7 +17,7 @@ from espnet_ext.recipe.plans import (
 from espnet_ext.recipe.rehearsal import Fault, list_causes
 from espnet_ext.recipe.rehearsal_report import Job, list_problems
 from espnet_ext.recipe.scripts import load_script
-from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
+from espnet_ext.sem.curriculum import Selection, read_audio_share, write_selection
 from espnet_ext.tables.plan import load_scale
 
 EGS = Path(__file__).parents[2] / "egs"
@@ -137,6 +137,8 @@ def test_shares_of_a_rehearsal_are_those_of_the_whole_corpus(tmp_path):
         output = stats / selection.name
         write_selection(whole / "text", str(stats), "char", selection, str(output))
         run = SimpleNamespace(rehearsed=whole.parent, datadir=small)
-        share = recipe.whole_share(run, selection)
-        assert share == pytest.approx(audio_share(output)) and 0 < share < 1
-        assert recipe.whole_share(SimpleNamespace(rehearsed=None), selection) == 0
+        share = recipe.compute_whole_share(run, selection)
+        assert share == pytest.approx(read_audio_share(output)) and 0 < share < 1
+        assert (
+            recipe.compute_whole_share(SimpleNamespace(rehearsed=None), selection) == 0
+        )

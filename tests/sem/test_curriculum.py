@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.sem.curriculum import Selection, audio_share, select, write_selection
+from espnet_ext.sem.curriculum import (
+    Selection,
+    read_audio_share,
+    select_utterances,
+    write_selection,
+)
 
 LENGTHS = st.dictionaries(
     st.text("abc", min_size=1, max_size=4),
@@ -23,8 +28,8 @@ def test_the_shortest_of_a_mean_length(lengths, max_tokens, mean):
         {key: value[place] for key, value in lengths.items()} for place in (0, 1)
     )
     kept = [key for key in tokens if tokens[key] <= max_tokens]
-    assert select(tokens, characters, Selection(max_tokens)) == kept
-    found = select(tokens, characters, Selection(max_tokens, mean))
+    assert select_utterances(tokens, characters, Selection(max_tokens)) == kept
+    found = select_utterances(tokens, characters, Selection(max_tokens, mean))
     left = sorted(characters[key] for key in kept if key not in found)
     assert sum(characters[key] for key in found) <= mean * len(found)
     if left:
@@ -38,7 +43,7 @@ def test_parts_by_the_endings_of_ids():
         "1-2-3-train-other-500": 3,
         "4-train-clean-360": 3,
     }
-    chosen = select(
+    chosen = select_utterances(
         tokens, tokens, Selection(parts=("train-clean-100", "train-clean-360"))
     )
     assert chosen == ["1-2-3-train-clean-100", "4-train-clean-360"]
@@ -57,7 +62,7 @@ def test_files(tmp_path):
         "utterances": 2, "of": 3, "audio_share": 0.4
     }  # fmt: skip
     assert (
-        audio_share(output) == 0.4
+        read_audio_share(output) == 0.4
         and Selection(5).name == "tokens5"
         and Selection(60, 75, ("a",)).name
     )

@@ -89,19 +89,19 @@ def test_a_bin_on_the_threshold_is_not_below_it():
 def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
     span = audio(tmp_path, "a", seconds=3.0)
     frontend = PowerMelFrontend()
-    histogram = energy_statistics.survey({"a": span}, frontend)[0]
+    histogram = energy_statistics.survey_energies({"a": span}, frontend)[0]
     example = energy_statistics.make_mask_example("a", span, frontend)
     assert list(example.kept) == [-40.0, -20.0, 0.0]
     for eta in example.kept:
         # float32 features against float64 energies: a bin may lie on the threshold.
-        assert example.masked_share(eta) == pytest.approx(
+        assert example.compute_masked_share(eta) == pytest.approx(
             histogram.share_below()[energy_statistics.find_edge(eta)], abs=2e-4
         )
     assert (
         0.0
-        < example.masked_share(-40.0)
-        < example.masked_share(-20.0)
-        < example.masked_share(0.0)
+        < example.compute_masked_share(-40.0)
+        < example.compute_masked_share(-20.0)
+        < example.compute_masked_share(0.0)
         < 1.0
     )
 
@@ -115,14 +115,16 @@ def test_silent_utterance_is_left_out_and_counted():
 
 def test_choice_is_seeded_and_sorted_and_without_repetition():
     spans = {f"u{index:03d}": AudioSpan("x") for index in range(100)}
-    first = energy_statistics.choose(spans, 10, seed=1)
+    first = energy_statistics.draw_utterances(spans, 10, seed=1)
     assert first == sorted(set(first))
     assert len(first) == 10
-    assert first == energy_statistics.choose(dict(reversed(spans.items())), 10, seed=1)
-    assert first != energy_statistics.choose(spans, 10, seed=2)
-    assert energy_statistics.choose(spans, 1000, seed=1) == list(spans)
+    assert first == energy_statistics.draw_utterances(
+        dict(reversed(spans.items())), 10, seed=1
+    )
+    assert first != energy_statistics.draw_utterances(spans, 10, seed=2)
+    assert energy_statistics.draw_utterances(spans, 1000, seed=1) == list(spans)
     with pytest.raises(InputError, match="0 utterances"):
-        energy_statistics.choose(spans, 0, seed=1)
+        energy_statistics.draw_utterances(spans, 0, seed=1)
 
 
 def audio(folder, name: str, seconds: float, loudness: float = 0.3) -> AudioSpan:
@@ -138,13 +140,13 @@ def test_example_is_the_longest_below_ten_seconds_that_is_not_silent(tmp_path):
     seconds = {"short": 1.0, "good": 4.0, "long": 10.0}
     spans = {name: audio(tmp_path, name, length) for name, length in seconds.items()}
     spans["silent"] = audio(tmp_path, "silent", 6.0, loudness=0.0)
-    assert energy_statistics.survey(spans, PowerMelFrontend())[1] == "good"
+    assert energy_statistics.survey_energies(spans, PowerMelFrontend())[1] == "good"
 
 
 def test_only_silence_is_refused(tmp_path):
     span = audio(tmp_path, "silent", 1.0, loudness=0.0)
     with pytest.raises(InputError, match="all 1 utterances are silent"):
-        energy_statistics.survey({"silent": span}, PowerMelFrontend())
+        energy_statistics.survey_energies({"silent": span}, PowerMelFrontend())
     with pytest.raises(InputError, match="silent.wav: utterance silent: silent"):
         energy_statistics.make_mask_example("silent", span, PowerMelFrontend())
 
@@ -152,10 +154,10 @@ def test_only_silence_is_refused(tmp_path):
 def test_values_are_plain(tmp_path):
     span = audio(tmp_path, "a", 2.0)
     frontend = PowerMelFrontend()
-    histogram = energy_statistics.survey({"a": span}, frontend)[0]
+    histogram = energy_statistics.survey_energies({"a": span}, frontend)[0]
     values = json.loads(
         json.dumps(
-            energy_statistics.as_values(
+            energy_statistics.list_values(
                 histogram, energy_statistics.make_mask_example("a", span, frontend)
             ),
             allow_nan=False,

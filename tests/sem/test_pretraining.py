@@ -6,7 +6,12 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.sem.curriculum import Selection
-from espnet_ext.sem.pretraining import PretrainSettings, grows, plan, staged_config
+from espnet_ext.sem.pretraining import (
+    PretrainSettings,
+    can_grow,
+    make_staged_config,
+    plan_stages,
+)
 from espnet_ext.work.settings import check_settings
 
 CONFIG = {
@@ -28,8 +33,8 @@ PAPER = {
 }
 
 
-def planned(settings: dict, max_tokens: int | None = None, **changes):
-    return plan(
+def plan_with(settings: dict, max_tokens: int | None = None, **changes):
+    return plan_stages(
         CONFIG | changes,
         check_settings(PretrainSettings, settings, "pre-training"),
         max_tokens,
@@ -37,7 +42,7 @@ def planned(settings: dict, max_tokens: int | None = None, **changes):
 
 
 def test_the_plan_of_the_paper():
-    stages, selections = zip(*planned(PAPER, max_tokens=75), strict=True)
+    stages, selections = zip(*plan_with(PAPER, max_tokens=75), strict=True)
     assert [stage.num_layers for stage in stages] == [2, 2, 2, 3, 4, 5, 6, 6]
     pooling = [stage.pooling for stage in stages]
     assert pooling == [
@@ -55,11 +60,11 @@ def test_the_plan_of_the_paper():
     assert [stage.epochs for stage in stages] == [5, 5] + [5] * 6
     short = Selection(60, 75, ("clean-100", "clean-360"))
     assert list(selections) == [short, Selection(60)] + [Selection(75)] * 6
-    assert grows(CONFIG) and not grows({"encoder": "rnn"})
+    assert can_grow(CONFIG) and not can_grow({"encoder": "rnn"})
 
 
 def test_without_a_curriculum_nothing_is_selected():
-    stages = planned({})
+    stages = plan_with({})
     assert [stage.epochs for stage, _ in stages] == [10] + [5] * 6
     assert {selection for _, selection in stages} == {
         Selection()
@@ -68,9 +73,9 @@ def test_without_a_curriculum_nothing_is_selected():
 
 def test_updates_follow_the_audio():
     """Half of the audio has half of the updates."""
-    found = staged_config(
+    found = make_staged_config(
         CONFIG,
-        planned(PAPER, 75),
+        plan_with(PAPER, 75),
         lambda seen: (f"shape{seen.max_tokens}", {75: 0.9, 60: 0.5}[seen.max_tokens]),
     )
     assert [stage["num_iters_per_epoch"] for stage in found["stages"]] == [50, 50] + [
@@ -106,4 +111,4 @@ def test_updates_follow_the_audio():
 )
 def test_what_cannot_be_planned_is_refused(changes, settings, message):
     with pytest.raises(InputError, match=message):
-        planned(settings, **changes)
+        plan_with(settings, **changes)

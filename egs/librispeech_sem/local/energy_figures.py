@@ -115,7 +115,7 @@ def draw_masks(example: MaskExample) -> Figure:
     """
     panels: list[tuple[str, np.ndarray | None]] = [("original", None)]
     for eta, kept in example.kept.items():
-        share = _percent(example.masked_share(eta))
+        share = _percent(example.compute_masked_share(eta))
         panels.append(
             (rf"$\eta_\mathrm{{th}} = {eta:g}$ dB: {share} of the bins masked", kept)
         )

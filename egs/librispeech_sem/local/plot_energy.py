@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     args.output.mkdir(parents=True, exist_ok=True)
     frontend = PowerMelFrontend(fs=args.rate)
-    chosen = statistics.choose(spans, args.max_utterances, args.seed)
-    histogram, longest = statistics.survey(
+    chosen = statistics.draw_utterances(spans, args.max_utterances, args.seed)
+    histogram, longest = statistics.survey_energies(
         {key: spans[key] for key in chosen}, frontend
     )
     utterance = args.utterance or longest
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.output / "energy.json",
         about,
         command,
-        statistics.as_values(histogram, example),
+        statistics.list_values(histogram, example),
     )
     print_summary(histogram)
     print("written:", *figures, args.output / "energy.json")
