@@ -1,6 +1,4 @@
-"""Training of language models for a second pass: on text, and for the fewest expected
-word errors of N-best lists.
-"""
+"""Train language models for a second pass: on text, and for the fewest word errors."""
 
 import json
 from pathlib import Path
@@ -12,8 +10,7 @@ REPORT = "training.json"  # of a training, written last
 
 
 def write_quantities(folder: Path) -> None:
-    """Write what tables show of a system's trainings, from the
-    ``seed<N>/training.json`` below its folder.
+    """Write what tables show of a system's trainings, its ``seed<N>/training.json``.
 
     ``best_step.json``: updates after which the model that was chosen is best, the mean
     over seeds; ``initial_kept.json``: seeds that found nothing better than their
@@ -31,11 +28,10 @@ def write_quantities(folder: Path) -> None:
         "best_step": (fmean(steps), "updates"),
         "initial_kept": (steps.count(0), "seeds"),
     }
+    # Trainings on text have no lists, and no such number.
     effective = [report["history"][0].get("dev_effective") for report in reports]
     if None not in effective:
         found["effective"] = (round(fmean(effective), 2), "hypotheses")
     for name, (value, unit) in found.items():
-        write_json(
-            folder / f"{name}.json",
-            {"value": value, "unit": unit, "seeds": len(reports)},
-        )
+        quantity = {"value": value, "unit": unit, "seeds": len(reports)}
+        write_json(folder / f"{name}.json", quantity)

@@ -1,5 +1,4 @@
-"""Language models trained on text: small ones made from scratch, and domain adaptation
-of any (P3, section 4.2.2).
+"""Train language models on text: small ones from scratch, or to adapt them (P3, 4.2.2).
 
 A causal model learns each next token, the first one and the end included, as its scorer
 counts them (P3, eq. 2). A masked one learns 15 %, drawn again each time: 80 % masked,
@@ -28,14 +27,14 @@ from espnet_ext.rescore.training.trainer import (
     TrainingTask,
     compute_digest,
     compute_module_digest,
+    describe_result,
     refuse_foreign,
-    summary,
     train,
 )
 from espnet_ext.text.lm_text import read_sentences, sample_lines
 from espnet_ext.work.settings import Between, Count, check_settings, require_one_of
 
-DEV_BATCH = 64
+DEV_BATCH = 64  # sentences of a forward pass
 MASK_PROBABILITY = 0.15
 
 
@@ -52,12 +51,10 @@ class LmSettings(ModelSettings):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Name files with a sentence per line, plain or ``.gz``, and Kaldi ``text`` with
-    transcripts.
-    """
+    """Name files of sentences."""
 
-    text: tuple[Path, ...] = ()
-    transcripts: tuple[Path, ...] = ()
+    text: tuple[Path, ...] = ()  # a sentence per line, plain or .gz
+    transcripts: tuple[Path, ...] = ()  # Kaldi's text
 
 
 def adapt_language_model(
@@ -70,10 +67,10 @@ def adapt_language_model(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Load a language model and train it on text files, as a config
-    (:class:`LmSettings`) from ``source`` says.
+    """Load a language model and train it on text files, as ``values`` say.
 
-    The best model is chosen by ``dev_texts``;
+    They are those of :class:`LmSettings`, from ``source``. The best model is chosen by
+    ``dev_texts``;
     :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
     GPUs, each has a process.
     """
@@ -93,9 +90,8 @@ def adapt_language_model(
     log = main_prints(log)
     refuse_foreign(output, config.lm)
     device = device_for(ngpu)
-    lines = sample_lines(
-        read_sentences(texts.text, texts.transcripts), config.sentences, config.seed
-    )
+    sentences = read_sentences(texts.text, texts.transcripts)
+    lines = sample_lines(sentences, config.sentences, config.seed)
     dev_lines = list(read_sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(config.lm, config.scorer, casing=config.casing).to(device)
     scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
@@ -108,7 +104,7 @@ def adapt_language_model(
         log,
         config.mask_probability,
     )
-    log(summary(output, report))
+    log(describe_result(output, report))
 
 
 def train_lm(
@@ -151,15 +147,16 @@ def train_lm(
         "texts": compute_digest(texts),
         "dev_texts": compute_digest(dev_texts),
         "initial_model": compute_module_digest(scorer),
-        **({"amp": True} if scorer.amp else {}),
     }
+    if scorer.amp:
+        key["amp"] = True
     training = TrainingTask(
-        scorer,
-        examples,
-        task.backward,
-        lambda: task.evaluate(dev),
-        ("loss",),
-        scorer.save,
+        module=scorer,
+        examples=examples,
+        backward=task.backward,
+        evaluate=lambda: task.evaluate(dev),
+        best_by=("loss",),
+        save=scorer.save,
     )
     return train(training, settings, output, key, log)
 
@@ -209,6 +206,7 @@ class LmTask:
         draws what a masked model predicts, None for a causal model.
         """
         if mask is None:
+            # Each position predicts the token after it; padding is -1, and masked.
             tokens = torch.from_numpy(pad_rows(batch))
             inputs = tokens[:, :-1].clamp(min=0)
             following = tokens[:, 1:]
@@ -251,7 +249,8 @@ class LmTask:
     def backward(self, batch: Sequence[list[int]]) -> dict[str, float]:
         """Add the gradient of the mean over the batch's predicted tokens."""
         total, count = self.loss(batch, self.mask)
-        if not count:  # a batch of few short sentences may have no masked token
+        # A batch of few short sentences may have no masked token.
+        if not count:
             return {"loss": 0.0}
         mean = total / count
         mean.backward()
@@ -271,4 +270,5 @@ class LmTask:
             total += part.item()
             count += predicted
         mean = total / max(count, 1)
+        # exp of more than 709 is no float64.
         return {"loss": mean, "perplexity": math.exp(min(mean, 700.0))}

@@ -1,5 +1,6 @@
-"""MWER training of a language model on files of N-best lists: what is trained, how it
-is evaluated, where it begins.
+"""Train a language model by MWER on files of N-best lists.
+
+What is trained is here, how it is evaluated, and where it begins.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +24,8 @@ from espnet_ext.rescore.training.trainer import (
     TrainingTask,
     compute_digest,
     compute_module_digest,
+    describe_result,
     refuse_foreign,
-    summary,
     train,
 )
 from espnet_ext.rescore.weights import FIRST_PASS, keep_choosable, tune
@@ -38,30 +39,23 @@ from espnet_ext.work.settings import (
 )
 
 SCORES = "lm"
-# lists of a file whose spelling is compared with that of their references: all would
-# take minutes
+# Lists of a file whose spelling is compared with that of their references: all would
+# take minutes.
 LOOKED_AT = 2000
-CHECKED_TOGETHER = (
-    1000  # lists; the tokenizers of ``transformers`` share them among the cores
-)
+# Lists: the tokenizers of transformers share them among the cores.
+CHECKED_TOGETHER = 1000
 
 
 class MwerSettings(ModelSettings):
-    """Set a MWER training.
-
-    ``first_pass_weight``: lambda of P3, eq. 8 and 9, None: :func:`find_tuned_weight`;
-    ``posterior_scale``: see
-    :class:`MwerLoss`, None: :func:`find_scale`; ``ce_weight``: alpha of MWER + alpha
-        CE; ``positions``: most tokens of a
-    forward pass; ``depth``: most texts of a list, None for all.
-    """
+    """Set a MWER training."""
 
     pooling: Annotated[str, require_one_of(POOLINGS)] | None = None
+    # lambda of P3, eq. 8 and 9; None: find_tuned_weight
     first_pass_weight: Weight | None = None
-    posterior_scale: Positive | None = None
-    ce_weight: Weight = 0.0
-    positions: Count | None = None
-    depth: Count | None = None
+    posterior_scale: Positive | None = None  # see MwerLoss; None: find_scale
+    ce_weight: Weight = 0.0  # alpha of MWER + alpha CE
+    positions: Count | None = None  # most tokens of a forward pass
+    depth: Count | None = None  # most texts of a list, None for all
 
 
 def train_rescorer(
@@ -74,11 +68,11 @@ def train_rescorer(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Load a language model and train it by MWER on N-best lists with references, as
-    :class:`MwerSettings` say.
+    """Load a language model and train it by MWER on N-best lists with references.
 
-    The lists are as :func:`espnet_ext.nbest.sources.read_lists` takes them; ``source``
-    is where the values come from;
+    ``values`` are those of :class:`MwerSettings`. The lists are as
+    :func:`espnet_ext.nbest.sources.read_lists` takes them; ``source`` is where the
+    values come from;
     :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
         GPUs, each has a process.
     """
@@ -111,17 +105,14 @@ def train_rescorer(
         config.lm, config.scorer, config.pooling, config.casing, new_layer=True
     ).to(device)
     scorer.budget = config.positions or scorer.budget
-    weight = (
-        find_tuned_weight(scorer, dev)
-        if config.first_pass_weight is None
-        else config.first_pass_weight
-    )
-    loss = MwerLoss(
-        weight, config.posterior_scale or find_scale(weight), config.ce_weight
-    )
+    weight = config.first_pass_weight
+    if weight is None:
+        weight = find_tuned_weight(scorer, dev)
+    scale = config.posterior_scale or find_scale(weight)
+    loss = MwerLoss(weight, scale, config.ce_weight)
     scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
-    log(summary(output, report))
+    log(describe_result(output, report))
 
 
 def train_mwer(
@@ -148,10 +139,8 @@ def train_mwer(
             "a pooled scorer has no cross-entropy, its scores are no "
             "probabilities: leave ce_weight at 0"
         )
-    examples, dev = (
-        make_examples([keep_choosable(nbest) for nbest in each])
-        for each in (lists, dev_lists)
-    )
+    examples = make_examples([keep_choosable(nbest) for nbest in lists])
+    dev = make_examples([keep_choosable(nbest) for nbest in dev_lists])
     if not dev:
         raise InputError("there are no development lists to choose the model by")
     check_lengths(scorer, examples, loss)
@@ -167,15 +156,17 @@ def train_mwer(
         f"lambda {loss.first_pass_weight:.4g}, posterior scale "
         f"{loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}"
     )
-    key = {
+    key: dict[str, Any] = {
         "scorer": scorer.settings(),
         "lists": compute_digest(map(repr, examples)),
         "dev_lists": compute_digest(map(repr, dev)),
         "initial_model": compute_module_digest(scorer),
-        **({"amp": True} if scorer.amp else {}),
-        # what is tuned on dev differs in the last digits on another type of CPU
-        **{name: float(f"{value:.5g}") for name, value in asdict(loss).items()},
     }
+    if scorer.amp:
+        key["amp"] = True
+    # What is tuned on dev differs in the last digits on another type of CPU.
+    for name, value in asdict(loss).items():
+        key[name] = float(f"{value:.5g}")
     task = TrainingTask(
         module=scorer,
         examples=examples,
@@ -188,11 +179,10 @@ def train_mwer(
 
 
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
-    """Refuse texts that are too long for the model, before hours of training are spent.
-
-    The utterance is named.
-    """
-    lists, names = loss.texts(items), [item.nbest.utt_id for item in items]
+    """Refuse texts that are too long for the model, and name the utterance."""
+    # Before hours of training are spent: the longest may be in the last batch.
+    lists = loss.texts(items)
+    names = [item.nbest.utt_id for item in items]
     for start in range(0, len(items), CHECKED_TOGETHER):
         block = slice(start, start + CHECKED_TOGETHER)
         scorer.encode(lists[block], names[block])
@@ -232,11 +222,10 @@ def find_tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
     layer has learnt nothing yet that could be tuned, and finds the scale of its scores
     itself.
     """
-    return (
-        1.0
-        if scorer.name == "pooled"
-        else tune(score_own_lists(scorer, lists), [SCORES]).weights[FIRST_PASS]
-    )
+    if scorer.name == "pooled":
+        return 1.0
+    tuned = tune(score_own_lists(scorer, lists), [SCORES])
+    return tuned.weights[FIRST_PASS]
 
 
 def evaluate(
@@ -250,21 +239,23 @@ def evaluate(
     """
     scored = score_own_lists(scorer, [item.nbest for item in examples])
     tuned = tune(scored, [SCORES])
-    scores = [
-        torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64)
-        for nbest in scored
-    ]
-    return {
+    scores = []
+    for nbest in scored:
+        own = [hyp.scores[SCORES] for hyp in nbest.hyps]
+        scores.append(torch.tensor(own, dtype=torch.float64))
+    found = {
         "wer": 100 * tuned.errors / tuned.words,
         "lambda": tuned.weights[FIRST_PASS],
-        **{name: value.item() for name, value in loss.mwer(scores, examples).items()},
     }
+    for name, value in loss.mwer(scores, examples).items():
+        found[name] = value.item()
+    return found
 
 
 def score_own_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
     """Return the lists with the scorer's log-probabilities as scores named ``lm``."""
-    return add_scores(
-        lists,
-        lambda every: map_shared(lambda own: score_nbest(scorer, own), every),
-        SCORES,
-    )
+
+    def score(every: Sequence[NBest]) -> list[list[float]]:
+        return map_shared(lambda own: score_nbest(scorer, own), every)
+
+    return add_scores(lists, score, SCORES)

@@ -1,5 +1,6 @@
-"""Small GPT-2 and BERT models with their own tokenizers and random weights, for text
-that needs no large model.
+"""Make small GPT-2 and BERT models with tokenizers of their own and random weights.
+
+They are for text that needs no large model.
 """
 
 import string
@@ -66,16 +67,12 @@ KINDS: dict[str, tuple[Callable[..., PreTrainedTokenizerBase], Any, Any, Any]] =
 
 
 class SmallModel(StrictMapping):
-    """Describe a small model, ``gpt2`` or ``bert``, with sizes and other options of its
-    config in ``transformers``.
-
-    ``vocabulary``: number of tokens, special ones included; fewer if the text does not
-    give as many.
-    """
+    """Describe a small model."""
 
     kind: Annotated[str, require_one_of(KINDS)]
+    # tokens, special ones included; fewer if the text does not give as many
     vocabulary: Count
-    config: dict[str, Any]
+    config: dict[str, Any]  # sizes and other options of its config in transformers
     casing: Annotated[str, require_one_of(CASINGS)] = "as-is"
 
     @model_validator(mode="after")
@@ -93,25 +90,26 @@ class SmallModel(StrictMapping):
 def make_small_model(
     wanted: SmallModel, texts: Sequence[str], seed: int = 0
 ) -> LmScorer:
-    """Make a scorer whose model has random weights and whose tokenizer is trained on
-    ``texts``.
-    """
+    """Make a scorer with random weights, whose tokenizer is trained on ``texts``."""
     if not texts:
         raise InputError(
             "there is no text to train a tokenizer on: give more sentences"
         )
     train, config, network, scorer = KINDS[wanted.kind]
-    tokenizer = train(list(map(CASINGS[wanted.casing], texts)), wanted.vocabulary)
+    written = list(map(CASINGS[wanted.casing], texts))
+    tokenizer = train(written, wanted.vocabulary)
+    # The config's defaults are ids of the large vocabulary, which this one lacks.
     special = {
         name: getattr(tokenizer, name)
         for name in ("bos_token_id", "eos_token_id", "pad_token_id")
     }
     torch.manual_seed(seed)
     try:
-        model = network(config(vocab_size=len(tokenizer), **special, **wanted.config))
+        sizes = config(vocab_size=len(tokenizer), **special, **wanted.config)
+        model = network(sizes)
     except Exception as error:
-        # of several libraries: a value of another type, or sizes that do not fit each
-        # other
+        # Of several libraries: a value of another type, or sizes that do not fit each
+        # other.
         raise InputError(f"{wanted.kind}: {' '.join(str(error).split())}") from None
     tokenizer.model_max_length = model.config.max_position_embeddings
     return scorer(model, tokenizer, wanted.casing)
@@ -124,17 +122,13 @@ def make_language_model(
     seed: int = 0,
     log: Callable[[str], None] = print,
 ) -> LmScorer:
-    """Make a small model as the values of :class:`SmallModel` say, and save it for
-    ``transformers``.
+    """Make a small model as the values say, and save it for ``transformers``.
 
-    Its tokenizer is trained on text files with a sentence per line, plain or ``.gz``;
-    its weights are random by ``seed``.
+    They are those of :class:`SmallModel`. Its tokenizer is trained on text files with a
+    sentence per line, plain or ``.gz``; its weights are random by ``seed``.
     """
-    scorer = make_small_model(
-        check_settings(SmallModel, values, "small model"),
-        list(read_sentences(text)),
-        seed,
-    )
+    wanted = check_settings(SmallModel, values, "small model")
+    scorer = make_small_model(wanted, list(read_sentences(text)), seed)
     scorer.save(output)
     parameters = sum(parameter.numel() for parameter in scorer.parameters())
     log(

@@ -15,7 +15,7 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,12 @@ from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import write_json
 
 MODEL = "model"
-# in a checkpoint, beside the states that Accelerate writes
+# In a checkpoint, beside the states that Accelerate writes.
 WEIGHTS = "weights.pth"
 PROGRESS = "progress.json"
 BEGUN = ".begun"  # marks the folder of a training that has not written a checkpoint yet
 CHECKPOINT = re.compile(r"checkpoint(\d+)")
-RANK_SEED = 7919  # dropout differs from process to process
+RANK_SEED = 7919  # a prime, by which seeds of processes differ: so dropout does, too
 PROGRESS_SECONDS = 30.0  # between lines in the log
 
 
@@ -49,15 +49,12 @@ class TrainingTask:
 
     module: nn.Module  # the model, on its device
     examples: Sequence[Any]
-    backward: Callable[
-        [list[Any]], dict[str, float]
-    ]  # adds the gradient of a batch; returns numbers to log
-    evaluate: Callable[
-        [], dict[str, float]
-    ]  # returns numbers on the development sets; draws no random numbers
-    best_by: tuple[
-        str, ...
-    ]  # the model with the smallest of these numbers is best; later ones break ties
+    # adds the gradient of a batch; returns numbers to log
+    backward: Callable[[list[Any]], dict[str, float]]
+    # returns numbers on the development sets; draws no random numbers
+    evaluate: Callable[[], dict[str, float]]
+    # the model with the smallest of these numbers is best; later ones break ties
+    best_by: tuple[str, ...]
     save: Callable[[Path], None]
 
 
@@ -68,27 +65,26 @@ def train(
     key: Mapping[str, Any],
     log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train, or resume a killed training, or return the report of a finished one, the
-    contents of ``training.json``.
+    """Train, resume a killed training, or return the report of a finished one.
 
-    At the end ``output/model`` is the best model, which may be the initial one. ``key``
-    is everything besides the settings that the result depends on; a training resumes
-    only with the same key.
+    That is the contents of ``training.json``. At the end ``output/model`` is the best
+    model, which may be the initial one. ``key`` is everything besides the settings that
+    the result depends on; a training resumes only with the same key.
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
-    accelerator = Accelerator(
-        cpu=next(task.module.parameters()).device.type == "cpu",
-        dataloader_config=DataLoaderConfiguration(
-            split_batches=True
-        ),  # one step of the schedule for each update
-    )
-    settings_of_result = settings.model_dump(exclude={"checkpoint_minutes"})
-    begun = json.loads(
-        json.dumps(
-            {**settings_of_result, **key, "processes": accelerator.num_processes}
-        )
-    )
+    device = next(task.module.parameters()).device
+    # Batches are split here, by share(); this tells the schedule that an update is one
+    # step and not one for each process.
+    one_step = DataLoaderConfiguration(split_batches=True)
+    accelerator = Accelerator(cpu=device.type == "cpu", dataloader_config=one_step)
+    made_of = {
+        **settings.model_dump(exclude={"checkpoint_minutes"}),
+        **key,
+        "processes": accelerator.num_processes,
+    }
+    # As a checkpoint's JSON gives it back: tuples become lists.
+    begun = json.loads(json.dumps(made_of))
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)
@@ -104,27 +100,25 @@ def train(
             f"warning: all {run.total} updates are in the warm-up of "
             f"{settings.warmup_steps}: lower warmup_steps"
         )
-    return run.to_the_end()
+    return run.train_to_end()
 
 
 def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
-    """Refuse a folder in which a training would replace ``lm``, which it begins with,
-    or a model of another origin.
+    """Refuse a folder in which a training would replace a model that is not its own.
+
+    That is ``lm``, which it begins with, or one of another origin.
     """
     model = output / MODEL
-    if (
-        lm is not None
-        and Path(lm).is_dir()
-        and Path(lm).resolve() in (output.resolve(), model.resolve())
-    ):
-        raise InputError(
-            f"{output}: holds {lm}, the model to begin with: name another folder "
-            "for the training"
-        )
-    if model.exists() and not (
-        list_checkpoints(output)
-        or any((output / name).exists() for name in (BEGUN, REPORT))
-    ):
+    if lm is not None and Path(lm).is_dir():
+        begins_with = Path(lm).resolve()
+        if begins_with in (output.resolve(), model.resolve()):
+            raise InputError(
+                f"{output}: holds {lm}, the model to begin with: name another folder "
+                "for the training"
+            )
+    marks = [output / BEGUN, output / REPORT, *list_checkpoints(output)]
+    is_ours = any(mark.exists() for mark in marks)
+    if model.exists() and not is_ours:
         raise InputError(
             f"{model} was not written by this training, which would replace it: "
             "name another folder"
@@ -133,16 +127,15 @@ def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
 
 def list_checkpoints(output: Path) -> list[Path]:
     """Return the checkpoints in the folder of a training, the last one at the end."""
-    found = [
-        (int(match[1]), path)
-        for path in output.glob("checkpoint*")
-        if (match := CHECKPOINT.fullmatch(path.name))
-    ]
-    return [path for _, path in sorted(found)]
+    found = []
+    for path in output.glob("checkpoint*"):
+        if match := CHECKPOINT.fullmatch(path.name):
+            found.append((int(match[1]), path))
+    return [path for _, path in sorted(found)]  # by number: 9 before 10
 
 
 def _remove_marks(output: Path) -> None:
-    """Of a training that has ended; a killed one may have left them."""
+    """Remove what a training needs to resume, once it has ended."""
     if is_main():
         for folder in (*list_checkpoints(output), *output.glob(".checkpoint*")):
             shutil.rmtree(folder)
@@ -163,13 +156,11 @@ class _Run:
     ):
         from transformers import get_linear_schedule_with_warmup
 
-        self.task, self.settings, self.output, self.key, self.log = (
-            task,
-            settings,
-            output,
-            key,
-            log,
-        )
+        self.task = task
+        self.settings = settings
+        self.output = output
+        self.key = key
+        self.log = log
         self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
         self.parameters = [
@@ -186,21 +177,22 @@ class _Run:
         self.optimizer, self.scheduler = accelerator.prepare(optimizer, scheduler)
         self.step = 0
         self.history: list[dict[str, float]] = []
-        self.seconds = self.updating = 0.0  # of all, and of updates without evaluations
-        self.logged: list[
-            dict[str, float]
-        ] = []  # of the updates since the last evaluation
+        self.seconds = 0.0  # of all that was done, also before it was killed
+        self.updating = 0.0  # of updates, without evaluations
+        # of the updates since the last evaluation
+        self.logged: list[dict[str, float]] = []
+        # the number of an epoch, and the order of its examples
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
-    def to_the_end(self) -> dict[str, Any]:
+    def train_to_end(self) -> dict[str, Any]:
+        """Update and evaluate until all updates are done; return the report."""
         if found := list_checkpoints(self.output):
             self._resume(found[-1])
             self.log(f"resumes after {self.step} of {self.total} updates")
         else:
-            torch.manual_seed(
-                self.settings.seed + RANK_SEED * self.accelerator.process_index
-            )
-            self._evaluate()
+            rank = self.accelerator.process_index
+            torch.manual_seed(self.settings.seed + RANK_SEED * rank)
+            self._evaluate()  # the initial model may be the best
         every = self.settings.evaluate_every or max(1, self.total // 10)
         began = said = saved = time.monotonic()
         while self.step < self.total:
@@ -210,10 +202,9 @@ class _Run:
                 said = now
                 self.log(f"{self.step:6d}/{self.total}")
             evaluates = self.step % every == 0 or self.step == self.total
-            # process 0 decides for all: their clocks differ
-            late = gather_object(
-                [now - saved >= 60 * self.settings.checkpoint_minutes]
-            )[0]
+            # Process 0 decides for all: their clocks differ, and all must save at once.
+            is_late = now - saved >= 60 * self.settings.checkpoint_minutes
+            late, *_ = gather_object([is_late])
             if evaluates or late:
                 self.seconds += now - began
                 self.updating += now - began
@@ -227,9 +218,11 @@ class _Run:
     def _update(self) -> dict[str, float]:
         self.task.module.train()
         self.optimizer.zero_grad()
-        batch = self._batch()
+        batch = self._choose_batch()
+        # The last batch of an epoch may have fewer examples than there are processes.
         own = share(batch)
         numbers = self.task.backward(own) if own else {}
+        # A share's gradient is a mean over its examples.
         self._sum_gradients(len(own) / len(batch))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.settings.grad_clip)
         if not norm.isfinite():
@@ -240,7 +233,7 @@ class _Run:
         self.optimizer.step()
         self.scheduler.step()
         self.step += 1
-        return _weighted_means(gather_object([(len(own), numbers)]))
+        return _average_numbers(gather_object([(len(own), numbers)]))
 
     def _sum_gradients(self, weight: float) -> None:
         """Replace each gradient by the weighted sum over processes.
@@ -257,59 +250,55 @@ class _Run:
             for parameter in self.parameters
             if parameter.grad is not None
         ]
-        # in one vector: each exchange costs time, however short what it sends
-        total = self.accelerator.reduce(
-            parameters_to_vector(gradients).mul_(weight), "sum"
-        )
+        # In one vector: each exchange costs time, however short what it sends.
+        own = parameters_to_vector(gradients).mul_(weight)
+        total = self.accelerator.reduce(own, "sum")
         vector_to_parameters(total, gradients)
 
-    def _batch(self) -> list[Any]:
-        """Return the examples of the next update.
-
-        They depend only on the seed and the number of the update.
-        """
-        count, size = len(self.task.examples), self.settings.batch_size
+    def _choose_batch(self) -> list[Any]:
+        """Return the examples of the next update."""
+        # They depend only on the seed and the number of the update, so that a resumed
+        # training sees what it would have seen; a prime keeps seeds and epochs apart.
+        count = len(self.task.examples)
+        size = self.settings.batch_size
         epoch, number = divmod(self.step, math.ceil(count / size))
-        if self._order[0] != epoch:
-            generator = torch.Generator().manual_seed(
-                self.settings.seed * 1_000_003 + epoch
-            )
-            self._order = epoch, torch.randperm(count, generator=generator)
-        return [
-            self.task.examples[index]
-            for index in self._order[1][number * size : (number + 1) * size]
-        ]
+        known, order = self._order
+        if known != epoch:
+            seed = self.settings.seed * 1_000_003 + epoch
+            generator = torch.Generator().manual_seed(seed)
+            order = torch.randperm(count, generator=generator)
+            self._order = (epoch, order)
+        first = number * size
+        return [self.task.examples[index] for index in order[first : first + size]]
 
     def _evaluate(self) -> None:
         """Evaluate, keep the model if it is the best, and write the checkpoint."""
         self.task.module.eval()
         began = time.monotonic()
         with torch.no_grad():
-            values = {
-                f"dev_{name}": value for name, value in self.task.evaluate().items()
-            }
-        count = len(self.logged)
-        numbers = {
-            name: sum(each[name] for each in self.logged) / count
-            for name in (self.logged or [{}])[0]
-        }
+            evaluated = self.task.evaluate()
+        # Means over the updates since the last evaluation; before the first, nothing.
+        numbers: dict[str, float] = {}
+        for name in self.logged[0] if self.logged else ():
+            total = sum(each[name] for each in self.logged)
+            numbers[name] = total / len(self.logged)
         self.logged = []
-        self.history.append({"step": self.step, **numbers, **values})
-        shown = "  ".join(
-            f"{name} {value:.5g}" for name, value in {**numbers, **values}.items()
-        )
+        for name, value in evaluated.items():
+            numbers[f"dev_{name}"] = value
+        self.history.append({"step": self.step, **numbers})
+        shown = "  ".join(f"{name} {value:.5g}" for name, value in numbers.items())
         self.log(f"{self.step:6d}/{self.total}  {shown}")
-        best = self._best()
-        if best == self.step and is_main():
+        if self._find_best() == self.step and is_main():
             self._save_model()
         self.seconds += time.monotonic() - began
         self._write_checkpoint()
 
-    def _best(self) -> int:
+    def _find_best(self) -> int:
         """Return the update with the best evaluation, the first of equals."""
 
         def rank(values: Mapping[str, float]) -> list[float]:
             found = [values[f"dev_{name}"] for name in self.task.best_by]
+            # NaN is neither larger nor smaller, and would be the best by its place.
             return [math.inf if math.isnan(value) else value for value in found]
 
         return int(min(self.history, key=rank)["step"])
@@ -362,15 +351,11 @@ class _Run:
                 f"{self.output}: after update {self.step} the evaluation is not "
                 "finite: it has diverged: lower lr, and train into another folder"
             )
-        best = self._best()
-        seconds = {
-            "seconds": round(self.seconds, 1),
-            "update_seconds": round(self.updating, 3),
-        }
         report = {
             "key": self.key,
-            "best_step": best,
-            **seconds,
+            "best_step": self._find_best(),
+            "seconds": round(self.seconds, 1),
+            "update_seconds": round(self.updating, 3),
             "history": self.history,
         }
         self.accelerator.wait_for_everyone()
@@ -381,19 +366,15 @@ class _Run:
         return report
 
 
-def summary(output: Path, report: Mapping[str, Any]) -> str:
+def describe_result(output: Path, report: Mapping[str, Any]) -> str:
     """Return the result of a training, as a line to print."""
-    best = next(
-        values for values in report["history"] if values["step"] == report["best_step"]
-    )
-    shown = ", ".join(
-        f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_")
-    )
-    which = (
-        f"after {best['step']} updates"
-        if best["step"]
-        else "the initial model, since no update was better"
-    )
+    by_step = {values["step"]: values for values in report["history"]}
+    best = by_step[report["best_step"]]
+    on_dev = [name for name in best if name.startswith("dev_")]
+    shown = ", ".join(f"{name} {best[name]:.5g}" for name in on_dev)
+    which = "the initial model, since no update was better"
+    if best["step"]:
+        which = f"after {best['step']} updates"
     return f"{output / MODEL}: {which}: {shown} ({report['seconds']:.0f} s of training)"
 
 
@@ -402,6 +383,7 @@ def compute_digest(values: Iterable[str | bytes]) -> str:
     total = hashlib.sha256()
     for value in values:
         data = value.encode() if isinstance(value, str) else value
+        # With the length: else "ab", "c" would be as "a", "bc".
         total.update(len(data).to_bytes(8, "little"))
         total.update(data)
     return total.hexdigest()
@@ -409,20 +391,15 @@ def compute_digest(values: Iterable[str | bytes]) -> str:
 
 def compute_module_digest(module: nn.Module) -> str:
     """Return a hash of a model's parameters and buffers."""
-    return compute_digest(
-        part
-        for name, value in module.state_dict().items()
-        for part in (
-            name,
-            value.detach()
-            .cpu()
-            .contiguous()
-            .view(-1)
-            .view(torch.uint8)
-            .numpy()
-            .tobytes(),
-        )
-    )
+
+    def list_parts() -> Iterator[str | bytes]:
+        for name, value in module.state_dict().items():
+            yield name
+            flat = value.detach().cpu().contiguous().view(-1)
+            # As bytes: numpy has no bfloat16.
+            yield flat.view(torch.uint8).numpy().tobytes()
+
+    return compute_digest(list_parts())
 
 
 def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -435,12 +412,10 @@ def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
             )
 
 
-def _weighted_means(
+def _average_numbers(
     shares: Sequence[tuple[int, Mapping[str, float]]],
 ) -> dict[str, float]:
-    """Means over examples of the numbers of several processes, each given with its
-    number of examples.
-    """
+    """Average numbers of several processes over examples, whose number is first."""
     total = sum(number for number, _ in shares)
     names = next(numbers for _, numbers in shares if numbers)
     return {

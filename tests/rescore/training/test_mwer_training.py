@@ -61,7 +61,7 @@ def test_depth_cuts_lists_of_both_kinds(tmp_path, monkeypatch):
 
     monkeypatch.setattr(mwer_training, "load_lm", lambda *_, **__: make_scorer("gpt2"))
     monkeypatch.setattr(mwer_training, "train_mwer", note_depths)
-    monkeypatch.setattr(mwer_training, "summary", lambda *_: "")
+    monkeypatch.setattr(mwer_training, "describe_result", lambda *_: "")
     paths = [tmp_path / "train.jsonl", tmp_path / "dev.jsonl"]
     for path in paths:
         write_nbest(path, LISTS)

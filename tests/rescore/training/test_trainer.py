@@ -15,8 +15,8 @@ from espnet_ext.rescore.training.trainer import (
     TrainingTask,
     compute_digest,
     compute_module_digest,
+    describe_result,
     refuse_foreign,
-    summary,
     train,
 )
 from espnet_ext.work.files import atomic_write
@@ -143,7 +143,7 @@ def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
     assert [each["step"] for each in report["history"]] == [0, 3, 6, 9, 12, 15, 16]
     assert report["best_step"] == 9
     assert torch.equal(weights(tmp_path)["1.weight"], states[3]["1.weight"])
-    assert summary(tmp_path, report).startswith(
+    assert describe_result(tmp_path, report).startswith(
         f"{tmp_path}/model: after 9 updates: dev_loss 1 "
     )
 
