@@ -1,5 +1,5 @@
-"""The first pages run as they stand on examples/speech: README's block, first_steps.md,
-and the notebooks of examples/.
+"""The first pages run as they stand on examples/: README's block, first_steps.md,
+other_toolkits.md and the notebooks.
 
 All in one process, in a folder with a space in its name: importing ESPnet takes longer
 than most of the commands.
@@ -84,7 +84,7 @@ def commands(page: Path) -> list[str]:
         page.read_text(encoding="utf-8"),
         re.MULTILINE | re.DOTALL,
     )
-    joined = (re.sub(r"\\\n\s*", "", block) for block in blocks if SPEECH in block)
+    joined = (re.sub(r"\\\n\s*", "", block) for block in blocks if "examples/" in block)
     return [line.split("  #")[0] for block in joined for line in block.splitlines()]
 
 
@@ -108,7 +108,9 @@ def list_seen_by_git(names: set[str]) -> set[str]:
     return names - set(ignored.stdout.split())
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/first_steps.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/first_steps.md", "docs/other_toolkits.md"]
+)
 def test_commands_run_on_these_files(page, monkeypatch):
     lines = commands(ROOT / page)
     assert lines
