@@ -121,33 +121,30 @@ def list_training_sets(run: Run) -> list[str]:
 
 
 def data(run: Run) -> None:
+    combined = [
+        asr.combine_step(run, name, name.split("+")) for name in list_combined_sets(run)
+    ]
     if run.of_data_dirs:
-        run_steps(
-            asr.data_dirs_step(run, train=SPOKEN),
-            *(
-                asr.combine_step(run, name, name.split("+"))
-                for name in list_combined_sets(run)
-            ),
-        )
+        run_steps(asr.data_dirs_step(run, train=SPOKEN), *combined)
         return
-    librispeech, mandarin = run.path("librispeech"), run.path("mandarin")
+    librispeech = run.path("librispeech")
+    mandarin = run.path("mandarin")
     folders = read_part_folders(run)
     names = {part: part for part in (*train_parts(run), *TEST_SETS)}
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
+    # The whole part has a name of its own: the one to train on is made of it later.
     if lacks_dev(run):
         names[SPOKEN] = WHOLE
     if has_own_valid(run):
         names[VALID] = VALID
+    others = [path for path in (librispeech, mandarin) if path]
+    watched = [run.corpus, *others, *map(Path, folders.values())]
     run_steps(
         asr.data_step(
             run,
             "asru2019",
-            [
-                run.corpus,
-                *(path for path in (librispeech, mandarin) if path),
-                *map(Path, folders.values()),
-            ],
+            watched,
             names,
             corpus_dir=str(run.corpus),
             layout=run.options["corpus"],
@@ -157,10 +154,7 @@ def data(run: Run) -> None:
             parts=list(names),
         ),
         *make_held_out_steps(run),
-        *(
-            asr.combine_step(run, name, name.split("+"))
-            for name in list_combined_sets(run)
-        ),
+        *combined,
     )
 
 
@@ -181,14 +175,15 @@ def make_held_out_steps(run: Run) -> Iterator[Step]:
 
 def list_combined_sets(run: Run) -> list[str]:
     """List the training sets of several parts, and that of all parts."""
-    # That of all parts is always made: tokens and normalisation are of it, so that
-    # systems differ in what they are trained on alone.
+    # That of all parts is always made: tokens are of it, and so is an encoder that
+    # systems share or go on with.
     sets = ["+".join(train_parts(run)), *list_training_sets(run)]
     return [name for name in dict.fromkeys(sets) if "+" in name]
 
 
 def read_part_folders(run: Run) -> dict[str, str]:
     """Return the folders that --folders names, by part."""
+    # Relative ones are in the corpus; joining an absolute path to that gives the path.
     items = run.options["folders"].split(",")
     pairs = [item.partition("=") for item in items if item]
     if not all(part and folder for part, _, folder in pairs):
@@ -204,6 +199,8 @@ def read_part_folders(run: Run) -> dict[str, str]:
 
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
+    # P1 does not say what its word pieces are learnt from. Here it is transcripts of
+    # English speech, and without them the English words of code-switching speech.
     english = [part for part in settings["english_parts"] if part in train_parts(run)]
     if not english:
         english = [ENGLISH]

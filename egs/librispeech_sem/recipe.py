@@ -1,6 +1,4 @@
-"""The stages of run.sh: BLSTM models with Small Energy Masking, trained layer by layer
-on LibriSpeech.
-"""
+"""The stages of run.sh: BLSTM models with Small Energy Masking on LibriSpeech."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -42,9 +40,7 @@ from espnet_ext.work.settings import check_settings
 
 
 def check(run: Run) -> None:
-    """Refuse rows whose decoding needs a language model for which there is no text, and
-    systems whose pre-training does not fit.
-    """
+    """Refuse rows that lack the text of a language model, and unfit pre-training."""
     if not run.synthetic and uses_language_model(run):
         require_lm_text(lm_text(run))
     for system in run.systems:
@@ -56,7 +52,8 @@ def check(run: Run) -> None:
 
 def data(run: Run) -> None:
     prepare(run)
-    if run.of_data_dirs:  # which are called so
+    # Data dirs are called train and dev already.
+    if run.of_data_dirs:
         return
     run_steps(
         asr.combine_step(run, "train", train_parts(run)),
@@ -92,9 +89,7 @@ def statistics(run: Run) -> None:
 
 
 def group_configs_by_features(run: Run) -> dict[Path, dict[str, Any]]:
-    """Return the configs of systems that differ in features, by the folder of their
-    statistics.
-    """
+    """Return a config for each kind of features, by the folder of its statistics."""
     configs = [merge_system_config(run.sections, system) for system in run.systems]
     return {run.locate_stats(config): config for config in configs}
 
@@ -113,15 +108,16 @@ def language_model(run: Run) -> None:
 def plan_pretraining(
     run: Run, config: Mapping[str, Any]
 ) -> list[tuple[pretraining.Stage, Selection]]:
-    """Return the stages before the whole network of a training is trained; none without
-    pre-training.
+    """Return the stages of a training before its whole network is trained.
+
+    There are none without pre-training.
     """
-    if not has_pretraining(run) or not pretraining.can_grow(
-        config
-    ):  # a config of the user's own may have another encoder
+    # A config of the user's own may have another encoder.
+    if not has_pretraining(run) or not pretraining.can_grow(config):
         return []
     values = run.sections["pretrain"]
-    if run.of_data_dirs:  # nobody knows which of their utterances are clean
+    # Of data dirs nobody knows which utterances are clean.
+    if run.of_data_dirs:
         values = {**values, "short_parts": ()}
     settings = check_settings(pretraining.PretrainSettings, values, "pre-training")
     return pretraining.plan_stages(
@@ -143,13 +139,14 @@ def has_pretraining(run: Run) -> bool:
 
 
 def locate_shapes(stats: Path, selection: Selection) -> Path:
-    """Return the shape file of a selection, in the folder of statistics; ESPnet's own
-    if it takes all.
+    """Return the shape file of a selection, in the folder of statistics.
+
+    It is ESPnet's own if the selection takes all.
     """
     shapes = stats / "train" / "train" / "speech_shape"
-    return (
-        shapes.with_name(f"speech_shape.{selection.name}") if selection.name else shapes
-    )
+    if not selection.name:
+        return shapes
+    return shapes.with_name(f"speech_shape.{selection.name}")
 
 
 def list_selection_steps(run: Run) -> list[Step]:
@@ -158,6 +155,7 @@ def list_selection_steps(run: Run) -> list[Step]:
     for system in run.systems:
         config = merge_system_config(run.sections, system)
         for selection in list_selections(run, config):
+            # Systems with the same features share a file, and so a step.
             if selection.name:
                 step = make_selection_step(run, run.locate_stats(config), selection)
                 steps[step.outputs[0]] = step
@@ -187,11 +185,10 @@ def make_selection_step(run: Run, every_stats: Path, selection: Selection) -> St
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Train a system: its encoder grows layer by layer where the scale pre-trains."""
     folder = run.locate_training(system, seed)
-    path, config = (
-        run.write_system_config(system),
-        merge_system_config(run.sections, system),
-    )
-    stages, stats = plan_pretraining(run, config), run.locate_stats(config)
+    path = run.write_system_config(system)
+    config = merge_system_config(run.sections, system)
+    stages = plan_pretraining(run, config)
+    stats = run.locate_stats(config)
     if stages:
         staged = pretraining.make_staged_config(
             config, stages, partial(describe_seen, run, stats)
@@ -213,7 +210,8 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         inputs=list(dict.fromkeys(shapes)),
         shapes=locate_shapes(stats, Selection(run.sections["settings"]["max_tokens"])),
     )
-    # From there on the whole network is trained, and averaged.
+    # From this epoch on the whole network is trained. Earlier ones are of others, whose
+    # parameters have no mean with its.
     whole = 1 + sum(stage.epochs for stage, _ in stages)
     # CTC alone has no accuracy on the dev sets.
     is_ctc = config.get("model_conf", {}).get("ctc_weight") == 1
@@ -235,8 +233,10 @@ def describe_seen(run: Run, stats: Path, selection: Selection) -> tuple[str, flo
 
 
 def compute_whole_share(run: Run, selection: Selection) -> float:
-    """Return the share of a selection in the whole corpus, in a rehearsal, whose
-    utterances are the longest; otherwise 0.
+    """Return a selection's share of the whole corpus's audio in a rehearsal.
+
+    It is 0 otherwise. A rehearsal's own utterances are the longest, which tell nothing
+    of that share.
     """
     if run.rehearsed is None:
         return 0.0
@@ -259,6 +259,7 @@ def make_lengths_step(run: Run, texts: Path) -> Step:
     """Count the tokens of the whole corpus, in a rehearsal."""
     kind = run.sections["settings"]["token_type"]
     options = list_token_options(asr.tokens_dir(run), kind)
+    # The values of ESPnet's options: the kind of the tokens, and their model if any.
     tokeniser = [options[3], *options[5:]]
     return Step(
         name="lengths of the whole corpus",

@@ -71,13 +71,13 @@ def test_the_last_screen_has_rates_an_interval_and_commands(interval):
     values = {"value": 12.34, "ci95": [10.0, 15.0], "words": 1234}
     scores = {system: dict.fromkeys(demo.SETS, values) for system in demo.SYSTEMS}
     pair = {"difference": 4.0, "ci95": interval, "unit": "speaker", "units": 6}
-    shown = demo.result(scores, pair, 300.0)
+    shown = demo.describe_result(scores, pair, 300.0)
     assert shown.count("12.3") >= 4 and "1234 words" in shown
     assert ("between -3.0 and 11.0" in shown and "6 speakers" in shown) == bool(
         interval
     )
     assert shown.count("./run.sh ") == 2 and "espnet-ext score compare" in shown
-    assert len(demo.drawn(scores).axes[0].patches) == 4
+    assert len(demo.draw_rates(scores).axes[0].patches) == 4
 
 
 def test_long_commands_go_to_the_log_and_lines_show_the_share(

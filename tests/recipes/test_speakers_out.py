@@ -112,7 +112,7 @@ def test_results_are_joined_over_speakers(tmp_path):
         )
     ]
     scores, meta = speakers_out.join_folds(folders, "c-out", "command")
-    joined = scores.of("b", "default", "test-clean", None)[2]
+    joined = scores.select("b", "default", "test-clean", None)[2]
     assert (joined.units, joined.errors, joined.words) == (
         ("11", "12"), (14, 15), (40, 40),
     )  # fmt: skip

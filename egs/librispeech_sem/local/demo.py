@@ -1,10 +1,10 @@
 #!/usr/bin/env python
-"""Train a baseline and Small Energy Masking (SEM) on real speech, and compare them:
-``make -C tools demo``.
+"""Compare a baseline and Small Energy Masking (SEM) on real speech.
 
-The recordings of digits in examples/digits become a corpus in LibriSpeech's layout, in
-part noisy. ``run.sh`` trains both systems with one seed, and the error rates are shown
-and drawn. Run again, it resumes or shows the result at once.
+``make -C tools demo`` runs it. The recordings of digits in examples/digits become a
+corpus in LibriSpeech's layout, in part noisy. ``run.sh`` trains both systems with one
+seed, and the error rates are shown and drawn. Run again, it resumes or shows the result
+at once.
 """
 
 import json
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from few_digits import draw_training_set, in_pink_noise, speech, write
+from few_digits import add_pink_noise, draw_training_set, read_speech, write_utterance
 from matplotlib.figure import Figure
 
 from espnet_ext.scoring.alignments import Measure
@@ -86,8 +86,8 @@ def main() -> None:
         }
         for system in SYSTEMS
     }
-    save_png(drawn(scores), EXP / "demo.png", 120)
-    print(result(scores, compare_in_noise(), time.monotonic() - start))
+    save_png(draw_rates(scores), EXP / "demo.png", 120)
+    print(describe_result(scores, compare_in_noise(), time.monotonic() - start))
 
 
 def run_recipe(log: Path) -> int:
@@ -106,20 +106,22 @@ def run_recipe(log: Path) -> int:
             if found := STAGE.match(line):
                 stage = int(found[1])
             if line.strip() and len(line) <= LONGEST and stage < TABLES:
-                print(f"{percent_done(stage):3.0f} %  {line.rstrip()}", flush=True)
+                print(
+                    f"{compute_percent_done(stage):3.0f} %  {line.rstrip()}", flush=True
+                )
     return run.wait()
 
 
-def percent_done(stage: int) -> float:
+def compute_percent_done(stage: int) -> float:
     """Return how much of the whole is done, in percent of its time."""
     begin = BEGINS[stage]
     if stage != 5:
         return begin
-    shares = list(trained_shares())
+    shares = list(measure_trained_shares())
     return begin + (BEGINS[6] - begin) * sum(shares) / len(shares)
 
 
-def trained_shares() -> Iterator[float]:
+def measure_trained_shares() -> Iterator[float]:
     """Return, for each system, how much of its training is done, from its log."""
     for system in SYSTEMS:
         path = EXP / system / "seed1/log/train.log"
@@ -143,19 +145,19 @@ def make_corpus(folder: Path) -> None:
     draw_training_set(DIGITS, new, SHARE, SEED)
     for kind in ("dev", "test"):
         for path in sorted((DIGITS / f"{kind}-clean").rglob("*.flac")):
-            write(path, new / f"{kind}-clean")
-            write(
+            write_utterance(path, new / f"{kind}-clean")
+            write_utterance(
                 path,
                 new / f"{kind}-other",
-                in_pink_noise(
-                    speech(path, SAMPLE_RATE), make_generator(SEED, path.name)
+                add_pink_noise(
+                    read_speech(path, SAMPLE_RATE), make_generator(SEED, path.name)
                 ),
             )
     shutil.copy(DIGITS / "SPEAKERS.TXT", new)
     new.rename(folder)
 
 
-def decoded(system: str, part: str) -> Path:
+def locate_hypotheses(system: str, part: str) -> Path:
     """Return the file with the hypotheses of a test set by a system."""
     return EXP / system / "seed1/decode_default" / part / "text"
 
@@ -163,13 +165,13 @@ def decoded(system: str, part: str) -> Path:
 def compare_in_noise() -> dict[str, Any]:
     """Compare both systems on the noisy test set, by speakers."""
     data = RECIPE / DATA / NOISY
-    systems = [System(name, (decoded(name, NOISY),)) for name in SYSTEMS]
+    systems = [System(name, (locate_hypotheses(name, NOISY),)) for name in SYSTEMS]
     utt2spk = data / "utt2spk"
     compared = compare_systems(data / "text", systems, Measure(), utt2spk=utt2spk)
     return compared.result["pairs"][0]
 
 
-def result(
+def describe_result(
     scores: dict[str, dict[str, dict]], pair: dict[str, Any], seconds: float
 ) -> str:
     """Return the last screen: error rates, what they show and what they do not, and
@@ -183,13 +185,15 @@ def result(
         cells = (f"{score['value']:.1f}" for score in scores[system].values())
         lines.append(f"{name:20}" + "".join(f"{cell:>12}" for cell in cells))
     data = DATA.relative_to(RECIPE) / NOISY
-    files = {name: decoded(name, NOISY).relative_to(RECIPE) for name in SYSTEMS}
+    files = {
+        name: locate_hypotheses(name, NOISY).relative_to(RECIPE) for name in SYSTEMS
+    }
     sides = " ".join(f"--system {name}={path}" for name, path in files.items())
     return "\n".join(
         [
             *lines,
             "",
-            *in_words(scores, pair),
+            *describe_rates(scores, pair),
             f"\nPicture: {EXP / 'demo.png'}\n\nNext, after "
             "`. tools/venv/bin/activate` and `cd egs/librispeech_sem`:",
             f"  ./run.sh {' '.join(ROWS)} --seed 2,3,4,5   # more trainings, and "
@@ -203,7 +207,9 @@ def result(
     )
 
 
-def in_words(scores: dict[str, dict[str, dict]], pair: dict[str, Any]) -> list[str]:
+def describe_rates(
+    scores: dict[str, dict[str, dict]], pair: dict[str, Any]
+) -> list[str]:
     """Say what the error rates show, and what they cannot."""
     changes = []
     for part in SETS:
@@ -229,7 +235,7 @@ def in_words(scores: dict[str, dict[str, dict]], pair: dict[str, Any]) -> list[s
     ]
 
 
-def drawn(scores: dict[str, dict[str, dict]]) -> Figure:
+def draw_rates(scores: dict[str, dict[str, dict]]) -> Figure:
     """Draw the error rates as bars with their intervals."""
     figure = Figure(figsize=(4.8, 3.2), layout="constrained")
     axes = figure.subplots()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draw a share of train-clean-100 and of its copy in noisy rooms (train-other-500); dev
-and test parts become links.
+"""Draw a share of train-clean-100 and of its copy in noisy rooms (train-other-500).
 
-Noise is three other speakers or a hum, at 5 to 20 dB. The same seed gives the same
-bytes. With --leave-out the training and dev parts lack a speaker, of whom the test parts
-are: all recordings, and those for training in pink noise too.
+Noise is three other speakers or a hum, at 5 to 20 dB. Dev and test parts become links.
+The same seed gives the same bytes. With --leave-out the training and dev parts lack a
+speaker, of whom the test parts are: all recordings, and those for training in pink
+noise too.
 Example: local/few_digits.py --corpus LibriSpeech-digits --output LibriSpeech-digits-few
 """
 
@@ -59,8 +59,8 @@ def main() -> None:
         raise InputError(f"{args.corpus / CLEAN}: has no speaker {args.leave_out}")
     args.output.mkdir(parents=True)
     for path in args.corpus.resolve().iterdir():
-        is_part = path.is_dir()
-        if path.name in (CLEAN, NOISY) or (is_part and args.leave_out):
+        is_drawn = path.name in (CLEAN, NOISY) or (path.is_dir() and args.leave_out)
+        if is_drawn:
             continue
         (args.output / path.name).symlink_to(path)
     draw_training_set(
@@ -82,36 +82,37 @@ def leave_out(speaker: str, corpus: Path, output: Path, seed: int) -> None:
         # Parts number their utterances alike, so that each needs a chapter of its own.
         for number, part in enumerate((f"test-{condition}", f"dev-{condition}")):
             for path in sorted((corpus / part / speaker).rglob("*.flac")):
-                write(path, test, prefix=str(number))
+                write_utterance(path, test, prefix=str(number))
         for path in sorted((corpus / CLEAN / speaker).rglob("*.flac")):
             pink = None
             if condition == "other":
                 rng = make_generator(seed, "pink", path.name)
-                pink = in_pink_noise(speech(path, SAMPLE_RATE), rng)
-            write(path, test, pink)
+                pink = add_pink_noise(read_speech(path, SAMPLE_RATE), rng)
+            write_utterance(path, test, pink)
 
 
 def draw_training_set(
     corpus: Path, output: Path, share: float, seed: int, left_out: str = ""
 ) -> None:
-    """Write a share of the clean training set and of its noisy copy, without the
-    speaker who is left out.
+    """Write a share of the clean training set and of its noisy copy.
+
+    Both lack the speaker who is left out.
     """
     found = sorted((corpus / CLEAN).rglob("*.flac"))
     files = [path for path in found if path.parents[1].name != left_out]
+    # Numbers from len(files) on are the noisy copies.
     drawn = make_generator(seed, "few").choice(
         2 * len(files), round(2 * len(files) * share), replace=False
     )
     for number in sorted(drawn):
-        path, is_noisy = files[number % len(files)], number >= len(files)
-        write(
-            path,
-            output / (NOISY if is_noisy else CLEAN),
-            noisy(path, files, seed) if is_noisy else None,
-        )
+        path = files[number % len(files)]
+        if number < len(files):
+            write_utterance(path, output / CLEAN)
+        else:
+            write_utterance(path, output / NOISY, record_in_noise(path, files, seed))
 
 
-def write(
+def write_utterance(
     path: Path, part: Path, recorded: np.ndarray | None = None, prefix: str = ""
 ) -> None:
     """Write an utterance into a part, at 16 kHz, with its transcript.
@@ -119,10 +120,8 @@ def write(
     If it was recorded again, or with ``prefix``, it is in another chapter.
     """
     speaker, chapter, utterance = path.stem.split("-")
-    text = dict(
-        line.split(" ", 1)
-        for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open()
-    )[path.stem]
+    transcripts = path.parent / f"{speaker}-{chapter}.trans.txt"
+    text = dict(line.split(" ", 1) for line in transcripts.open())[path.stem]
     # No other chapter's number, since ids are unique in a corpus.
     chapter = (prefix or ("" if recorded is None else "9")) + chapter
     folder = part / speaker / chapter
@@ -131,37 +130,44 @@ def write(
     if recorded is None and soundfile.info(path).samplerate == SAMPLE_RATE:
         target.write_bytes(path.read_bytes())
     else:
-        samples = speech(path, SAMPLE_RATE) if recorded is None else recorded
+        samples = read_speech(path, SAMPLE_RATE) if recorded is None else recorded
         soundfile.write(target, samples, SAMPLE_RATE, subtype="PCM_16")
     with (folder / f"{speaker}-{chapter}.trans.txt").open("a") as file:
         file.write(f"{target.stem} {text}")
 
 
-def noisy(path: Path, files: list[Path], seed: int) -> np.ndarray:
-    rng = make_generator(seed, "noisy", path.name)
-    others = [other for other in files if other.parent.parent != path.parent.parent]
-    talkers = rng.choice(len(others), 3) if rng.uniform() < CONDITION.babble else ()
-    return record(
-        speech(path),
-        draw_scene(CONDITION, [speech(others[i]) for i in talkers], rng),
-        CONDITION,
-        rng,
-    )
+def record_in_noise(path: Path, files: list[Path], seed: int) -> np.ndarray:
+    """Record an utterance in a noisy room, where others of ``files`` may speak.
 
-
-def in_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Add noise whose power falls as 1 / frequency, 5 to 15 dB below the speech: not
-    the noises of the training set.
+    Returns 16-bit samples at 16 kHz.
     """
+    # By its name, so that an utterance sounds the same in every share of a corpus.
+    rng = make_generator(seed, "noisy", path.name)
+    speaker = path.parents[1]
+    others = [other for other in files if other.parents[1] != speaker]
+    talkers = rng.choice(len(others), 3) if rng.uniform() < CONDITION.babble else ()
+    babble = [read_speech(others[number]) for number in talkers]
+    scene = draw_scene(CONDITION, babble, rng)
+    return record(read_speech(path), scene, CONDITION, rng)
+
+
+def add_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Add noise whose power falls as 1 / frequency, 5 to 15 dB below the speech.
+
+    It is not one of the noises of the training set.
+    """
+    # Divided by the root of the frequency, since power is the square of the spectrum.
     spectrum = np.fft.rfft(rng.standard_normal(len(samples)))
     noise = np.fft.irfft(
         spectrum / np.sqrt(np.maximum(1, np.arange(len(spectrum)))), len(samples)
     )
     noise *= samples.std() / noise.std() * 10 ** (-rng.uniform(*PINK_SNR) / 20)
+    # Halved, so that the sum does not clip.
     return 0.5 * (samples + noise)
 
 
-def speech(path: Path, rate: int = VOICE_RATE) -> np.ndarray:
+def read_speech(path: Path, rate: int = VOICE_RATE) -> np.ndarray:
+    """Read a file at a sampling rate, by default that of the acoustics' input."""
     samples, given = soundfile.read(path, dtype="float32")
     return soxr.resample(samples, given, rate)
 
