@@ -1,6 +1,4 @@
-"""BatchRNNDecoder against ESPnet's RNNDecoder: parameters, training, scores and what
-beam search finds.
-"""
+"""BatchRNNDecoder against ESPnet's: parameters, training, scores, beam search."""
 
 import copy
 import random
@@ -21,7 +19,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.fast_search.batch_rnn import BatchRNNDecoder, make_batched
 from espnet_ext.fast_search.rnn_attention import ATTENTIONS
 
-VOCABULARY, ENCODINGS = 12, 6
+VOCABULARY = 12
+ENCODINGS = 6
 EOS = VOCABULARY - 1
 CONFIGS = {
     "lstm": {},
@@ -62,9 +61,7 @@ def options(name: str) -> dict:
 
 
 def espnets(name: str = "lstm", seed: int = 0) -> RNNDecoder:
-    """ESPnet's decoder, in double precision, with weights that make its choices far
-    from uniform.
-    """
+    """ESPnet's decoder in double precision, whose choices are far from uniform."""
     torch.manual_seed(seed)
     decoder = RNNDecoder(**options(name)).double().eval()
     with torch.no_grad():
@@ -80,8 +77,9 @@ def looping(peer: RNNDecoder) -> OneByOne:
 
 
 def tolerance(name: str) -> float:
-    """Of scores in double precision. ESPnet's noatt computes its weights in single
-    precision.
+    """Tolerance of scores in double precision.
+
+    ESPnet's noatt computes its weights in single precision.
     """
     return 1e-6 if name == "noatt" else 1e-9
 
@@ -117,7 +115,8 @@ def test_training_is_espnets(name):
     peer = espnets(name).train()
     ours = BatchRNNDecoder(**options(name)).double().train()
     ours.load_state_dict(peer.state_dict())
-    tokens, lengths = torch.randint(EOS, (3, 6)), torch.tensor([6, 5, 2])
+    tokens = torch.randint(EOS, (3, 6))
+    lengths = torch.tensor([6, 5, 2])
     found = []
     for decoder in (ours, peer):
         torch.manual_seed(0)  # for dropout
@@ -134,16 +133,15 @@ def test_training_is_espnets(name):
     [*((name, torch.float64) for name in CONFIGS), ("lstm", torch.float32)],
 )
 def test_scores_are_espnets(name, dtype):
-    """A tree of prefixes in one batch at each step, against ESPnet's score() along each
-    prefix on its own.
-    """
+    """A tree of prefixes in one batch at each step, against score() along each."""
     torch.manual_seed(0)
     # as ESPnet initialises it: for three times the weights, float32 itself is off by
     # more than 1e-5
     peer = (
         espnets(name) if dtype == torch.float64 else RNNDecoder(**options(name)).eval()
     ).to(dtype)
-    ours, x = make_batched(copy.deepcopy(peer)), encodings().to(dtype)
+    ours = make_batched(copy.deepcopy(peer))
+    x = encodings().to(dtype)
 
     def espnets_scores(prefix: list[int]) -> torch.Tensor:
         state = peer.init_state(x)
@@ -151,7 +149,8 @@ def test_scores_are_espnets(name, dtype):
             logp, state = peer.score(torch.tensor(prefix[:end]), state, x)
         return logp
 
-    prefixes, states = [[EOS]], [ours.batch_init_state(x)]
+    prefixes = [[EOS]]
+    states = [ours.batch_init_state(x)]
     for origins in (
         [0],
         [0, 0, 0],
@@ -195,7 +194,8 @@ def test_search_finds_what_espnets_does(name, kind):
 @pytest.mark.parametrize("name", ["lstm", "gru_2_layers", "dot"])
 def test_search_with_ctc_finds_what_espnets_does(name):
     peer = espnets(name)
-    ours, x = make_batched(peer), encodings()
+    ours = make_batched(peer)
+    x = encodings()
     one_by_one = search(BeamSearch, peer, 0.3)(x, **FEW_TOKENS)
     assert_same_hypotheses(search(BeamSearch, ours, 0.3)(x, **FEW_TOKENS), one_by_one)
     # ESPnet's batched search has a way of its own: it asks CTC for eos even if that is
@@ -215,8 +215,9 @@ def test_search_with_ctc_finds_what_espnets_does(name):
     [("lstm", 0.0), ("gru_2_layers", 0.3), ("dot", 0.3), ("noatt", 0.0)],
 )
 def test_several_utterances_at_once(name, ctc_weight, caplog):
-    """Utterances of different lengths, the padding full of NaN where CTC does not read
-    it, as one by one.
+    """Utterances of different lengths in a batch, as one by one.
+
+    The padding is full of NaN where CTC does not read it.
     """
     peer = espnets(name)
     batched = search(BatchBeamSearch, make_batched(peer), ctc_weight)
@@ -240,15 +241,14 @@ def test_several_utterances_at_once(name, ctc_weight, caplog):
 
 
 def test_the_next_utterance_is_another():
-    """Searches in turn on one decoder, into the same memory: nothing is kept from one
-    utterance to the next.
+    """Searches in turn on one decoder, into the same memory.
+
+    Nothing is kept from one utterance to the next.
     """
     peer = espnets()
-    batched, buffer, expected = (
-        search(BatchBeamSearch, make_batched(peer)),
-        encodings(),
-        [],
-    )
+    batched = search(BatchBeamSearch, make_batched(peer))
+    buffer = encodings()
+    expected = []
     for seed in (0, 1, 0, 2):
         expected.append(search(BeamSearch, peer)(encodings(seed=seed), **FEW_TOKENS))
         assert_same_hypotheses(

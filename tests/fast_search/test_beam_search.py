@@ -1,6 +1,4 @@
-"""The fast search of several utterances at once: ESPnet's hypotheses, and the searches
-that it leaves to ESPnet.
-"""
+"""The fast search of several utterances: ESPnet's hypotheses, and ESPnet's searches."""
 
 from typing import Any
 
@@ -13,7 +11,10 @@ from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
 from espnet_ext.fast_search.beam_search import FastSearch, make_fast
 
-LABELS, EOS, FRAMES, UTTERANCES = 9, 8, 30, 6
+LABELS = 9
+EOS = 8
+FRAMES = 30
+UTTERANCES = 6
 POSSIBLE = -1e4  # a score that is below is ESPnet's number for a probability of zero
 
 

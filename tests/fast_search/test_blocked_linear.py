@@ -17,18 +17,14 @@ from espnet_ext.fast_search.blocked_linear import blocked_linear
 def test_is_torchs_linear(monkeypatch, inputs_stride, outputs, count, with_bias):
     monkeypatch.setattr(module, "ROWS", 8)
     torch.manual_seed(0)
-    x, weight = (
-        torch.randn(count, 6).double(),
-        torch.randn(outputs, 6 * inputs_stride).double()[:, ::inputs_stride],
-    )
+    x = torch.randn(count, 6).double()
+    weight = torch.randn(outputs, 6 * inputs_stride).double()[:, ::inputs_stride]
     weight, bias = (
         weight.requires_grad_(),
         torch.randn(outputs).double() if with_bias else None,
     )
-    found, expected = (
-        blocked_linear(x, weight, bias),
-        torch.nn.functional.linear(x, weight, bias),
-    )
+    found = blocked_linear(x, weight, bias)
+    expected = torch.nn.functional.linear(x, weight, bias)
     torch.testing.assert_close(found, expected)
     gradients = [
         torch.autograd.grad(out.square().sum(), weight)[0] for out in (found, expected)

@@ -9,7 +9,8 @@ from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 
 from espnet_ext.fast_search.ctc_prefix import LazyCTCPrefixScorer
 
-LABELS, EOS = 7, 6
+LABELS = 7
+EOS = 6
 
 
 class Given(torch.nn.Module):
@@ -40,24 +41,21 @@ def scorer_of(
     [(None, 1, 1), (3, 2, 2), (3, 40, 6), (None, 40, 6), (3, 600, 6)],
 )
 def test_scores_and_states_are_espnets(wanted, frames, steps):
-    x, lengths, hypotheses = (
-        log_probabilities(frames, batch=2),
-        torch.tensor([frames, max(steps, frames - 9)]),
-        3,
-    )
-    random, rows = np.random.default_rng(1), torch.arange(2 * hypotheses)
-    espnet, ours = CTCPrefixScoreTH(x.clone(), lengths, 0, EOS), scorer_of(x, lengths)
-    last, state, prefixes = (
-        torch.full_like(rows, EOS).unsqueeze(1),
-        None,
-        ours.make_empty_prefixes(len(rows)),
-    )
+    x = log_probabilities(frames, batch=2)
+    lengths = torch.tensor([frames, max(steps, frames - 9)])
+    hypotheses = 3
+    random = np.random.default_rng(1)
+    rows = torch.arange(2 * hypotheses)
+    espnet = CTCPrefixScoreTH(x.clone(), lengths, 0, EOS)
+    ours = scorer_of(x, lengths)
+    last = torch.full_like(rows, EOS).unsqueeze(1)
+    state = None
+    prefixes = ours.make_empty_prefixes(len(rows))
     for _ in range(steps):
         ids = torch.arange(LABELS).repeat(len(rows), 1)
         if wanted:
-            ids = torch.stack(
-                [torch.from_numpy(random.permutation(LABELS)[:wanted]) for _ in rows]
-            )
+            drawn = [random.permutation(LABELS)[:wanted] for _ in rows]
+            ids = torch.from_numpy(np.stack(drawn))
         every, new = espnet(last, state, ids if wanted else None)
         expected = every.gather(1, ids)
         found, extensions = ours.extend(prefixes, ids)
@@ -71,9 +69,9 @@ def test_scores_and_states_are_espnets(wanted, frames, steps):
         if not wanted and last[0, -1] != EOS:
             columns[0] = last[0, -1]
         chosen = ids[rows, columns]
-        state = espnet.index_select_state(
-            new, ((rows % hypotheses) * LABELS + chosen).view(2, -1)
-        )
+        # ESPnet numbers hypotheses and labels of each utterance together.
+        numbers = (rows % hypotheses) * LABELS + chosen
+        state = espnet.index_select_state(new, numbers.view(2, -1))
         prefixes = ours.advance(extensions, rows, columns)
         last = torch.cat((last, chosen.unsqueeze(1)), 1)
 
@@ -82,7 +80,9 @@ def test_prefix_is_the_sum_over_all_alignments():
     frames = 5
     x = log_probabilities(frames, sharp=1.0)
     scorer = scorer_of(x)
-    total, prefixes, row = 0.0, scorer.make_empty_prefixes(1), torch.tensor([0])
+    total = 0.0
+    prefixes = scorer.make_empty_prefixes(1)
+    row = torch.tensor([0])
     for label in (2, 2, 3):
         scores, extensions = scorer.extend(prefixes, torch.arange(LABELS).unsqueeze(0))
         total += scores[0, label].item()

@@ -1,6 +1,4 @@
-"""``--fast_decoder`` through asr_inference: the same hypotheses of a model with
-ESPnet's decoder, with and without.
-"""
+"""``--fast_decoder`` through asr_inference gives the hypotheses of ESPnet's decoder."""
 
 import functools
 from pathlib import Path
@@ -26,8 +24,9 @@ TRANSFORMER = {"attention_heads": 2, "linear_units": 16, "num_blocks": 3}
 
 
 def write_features(folder: Path, frames: dict[int, int]) -> Path:
-    """Random features of utterances, each with its number of frames, in an order that
-    is not that of their names.
+    """Random features of utterances, each with its number of frames.
+
+    Their order is not that of their names.
     """
     random = np.random.default_rng(len(frames))
     for number, length in frames.items():
@@ -49,8 +48,9 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def asr(save_model, tmp_path_factory):
-    """Return a function that leaves a model with this decoder; its parameters are
-    large, so that hypotheses differ.
+    """Return a function that leaves a model with this decoder.
+
+    Its parameters are large, so that hypotheses differ.
     """
 
     def save(decoder: str = "transformer", conf: dict = TRANSFORMER) -> Path:
@@ -197,9 +197,7 @@ def models(model, asr, save_model, tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def lengths(tmp_path_factory) -> Path:
-    """Features of utterances of very different lengths, odd ones, the shortest possible
-    and one that is too short.
-    """
+    """Features of very different lengths: odd, the shortest possible, and too short."""
     frames = {3: 301, 1: 95, 0: 7, 4: 31, 8: 32, 7: 33, 2: 5, 5: 8, 6: 430}
     return write_features(tmp_path_factory.mktemp("lengths"), frames)
 
@@ -290,8 +288,9 @@ def build(model: Path, **options):
 
 
 def test_encoder_and_decoder_are_quantised(model, data, caplog):
-    """Of this model alone: one with the same files keeps its own. What it costs in
-    hypotheses is said once.
+    """Of this model alone: one with the same files keeps its own.
+
+    What it costs in hypotheses is said once.
     """
     features = [np.load(data / f"u{number}.npy") for number in range(4)]
     exact = inference.reuse_speech2text(fast_decoder=True, **files(model))

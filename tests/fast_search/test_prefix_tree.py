@@ -9,7 +9,8 @@ from espnet_ext.fast_search.prefix_tree import PrefixTree
 
 
 def test_nodes_that_no_hypothesis_needs_go():
-    tree, nodes = PrefixTree(1, 1, 0), torch.zeros(10, 0, dtype=torch.long)
+    tree = PrefixTree(1, 1, 0)
+    nodes = torch.zeros(10, 0, dtype=torch.long)
     for step in range(200):
         tree, nodes = tree.add_nodes(nodes, 1)
         x = torch.full((1, 2, 10, 3), float(step))

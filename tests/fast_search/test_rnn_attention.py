@@ -1,6 +1,4 @@
-"""Stateless attention against the equation in numpy and ESPnet's own modules, which
-keep the utterance.
-"""
+"""Stateless attention against numpy's equation and ESPnet's own modules."""
 
 import numpy as np
 import pytest
@@ -10,7 +8,10 @@ from espnet2.legacy.nets.pytorch_backend.rnn.attentions import initial_att
 from espnet_ext.fast_search import rnn_attention
 from espnet_ext.fast_search.rnn_attention import ATTENTIONS, attend, memorise
 
-ENCODINGS, CELLS, FRAMES, HYPOTHESES = 6, 5, 9, 4
+ENCODINGS = 6
+CELLS = 5
+FRAMES = 9
+HYPOTHESES = 4
 
 
 def make(atype: str) -> torch.nn.Module:
@@ -27,10 +28,8 @@ def make(atype: str) -> torch.nn.Module:
 
 def inputs(count: int = HYPOTHESES) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     torch.manual_seed(2)
-    x, z = (
-        torch.randn(1, FRAMES, ENCODINGS).double(),
-        torch.randn(count, CELLS).double(),
-    )
+    x = torch.randn(1, FRAMES, ENCODINGS).double()
+    z = torch.randn(count, CELLS).double()
     return x, z, torch.rand(count, FRAMES).double().softmax(dim=-1)
 
 

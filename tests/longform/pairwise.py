@@ -1,5 +1,6 @@
-"""Cases that hold each pair of values of two parameters at least once, in place of all
-combinations.
+"""Cases that hold each pair of values of two parameters at least once.
+
+They stand for all combinations.
 """
 
 from collections.abc import Iterable
@@ -10,8 +11,9 @@ import pytest
 
 
 def pairwise(names: str, *values: Iterable[Any]) -> pytest.MarkDecorator:
-    """``pytest.mark.parametrize`` with few cases; ``values`` has those of each of the
-    ``names``.
+    """``pytest.mark.parametrize`` with few cases.
+
+    ``values`` has those of each of the ``names``.
     """
     axes = [list(axis) for axis in values]
     every = list(product(*(range(len(axis)) for axis in axes)))

@@ -32,8 +32,9 @@ SCHEDULES = st.builds(
 
 
 def test_lengths_of_the_paper():
-    """5 s at first, doubled every 5,000 recordings: the words of P5, section 2.3, not
-    its formula.
+    """5 s at first, doubled every 5,000 recordings.
+
+    These are the words of P5, section 2.3, not its formula.
     """
     schedule = Schedule(max_seconds=3600)
     lengths = [schedule.find_length(seen) for seen in range(0, 60_000, 5000)]
@@ -71,9 +72,7 @@ def test_chunks_cover_every_recording_in_order(durations, schedule, passes, seed
 
 @pytest.mark.parametrize("length", [5.0, 7.3, 41.0, 333.0, 2621.0, 3600.0])
 def test_all_contexts_get_equally_many_updates_of_an_hour(length):
-    """Podcasts last 34 minutes in the mean: one sequence of an hour does not fill a
-    batch of an hour.
-    """
+    """Podcasts last 34 minutes in the mean: none fills a batch of an hour."""
     drawn = random.Random(1)
     durations = {
         f"r{number}": max(60.0, drawn.gauss(34 * 60, 1200)) for number in range(400)
@@ -95,8 +94,9 @@ def test_all_contexts_get_equally_many_updates_of_an_hour(length):
 
 
 def test_only_the_last_sequence_of_a_batch_is_cut():
-    """40 s in sequences of 16 s: two whole ones, and one of 8 s, after which its
-    recording goes on.
+    """40 s in sequences of 16 s: two whole ones, and one of 8 s.
+
+    After that one its recording goes on.
     """
     schedule = Schedule(
         batch_seconds=40, max_seconds=16, double_every=0, whole_first=False
@@ -111,8 +111,9 @@ def test_only_the_last_sequence_of_a_batch_is_cut():
 
 @pytest.mark.parametrize("length", [655, 1311, 3600])
 def test_full_sequences_are_not_cut_where_rests_fill_a_batch(length):
-    """In the authors' code as much audio is in full sequences as the recordings hold:
-    none spans two of them.
+    """As much audio is in full sequences as the recordings hold.
+
+    So it is in the authors' code: none spans two of them.
     """
     drawn = random.Random(1)
     durations = {

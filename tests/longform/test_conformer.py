@@ -15,14 +15,19 @@ from espnet_ext.longform.conformer import ConformerLayer, SelfAttention
 from espnet_ext.longform.positions import compute_rotation, rotate
 from espnet_ext.upstream.padding import Padding
 
-SIZE, HEADS, UNITS, KERNEL = 12, 3, 20, 5
+SIZE = 12
+HEADS = 3
+UNITS = 20
+KERNEL = 5
 
 
 def espnets(ours: ConformerLayer) -> EncoderLayer:
-    """ESPnet's layer with the same weights and biases, and biases of 0 where ours has
-    none.
+    """ESPnet's layer with the same weights and biases.
+
+    Its biases are 0 where ours has none.
     """
-    swish, gelu = torch.nn.SiLU(), torch.nn.GELU(approximate="tanh")
+    swish = torch.nn.SiLU()
+    gelu = torch.nn.GELU(approximate="tanh")
     theirs = EncoderLayer(
         SIZE,
         MultiHeadedAttention(HEADS, SIZE, 0.0),
@@ -62,11 +67,8 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
         "norm_ff": ours.second_feed_forward[0],
         "norm_final": ours.norm,
     }
-    state |= {
-        f"{name}.{part}": getattr(norm, part)
-        for name, norm in norms.items()
-        for part in ("weight", "bias")
-    }
+    for name, norm in norms.items():
+        state |= {f"{name}.weight": norm.weight, f"{name}.bias": norm.bias}
     modules = {
         "feed_forward_macaron": ours.first_feed_forward,
         "feed_forward": ours.second_feed_forward,
@@ -76,11 +78,8 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
             f"{name}.w_1.weight": module[1].weight,
             f"{name}.w_2.weight": module[4].weight,
         }
-    zeros = {
-        key: torch.zeros_like(value)
-        for key, value in theirs.state_dict().items()
-        if key not in state
-    }
+    missing = theirs.state_dict().keys() - state.keys()
+    zeros = {key: torch.zeros_like(theirs.state_dict()[key]) for key in missing}
     assert all(key.endswith("bias") for key in zeros)
     theirs.load_state_dict(state | zeros)
     for norm in norms:
@@ -130,11 +129,13 @@ def masked(
 
 @pytest.mark.parametrize("lengths", [[9, 4, 9, 1, 4], [9, 9], [3, 9, 9, 9]])
 def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
-    """Outputs and gradients; and torch's attention, which leaves its flash kernel for a
-    mask, never gets one.
+    """Outputs and gradients are the same, and torch's attention never gets a mask.
+
+    With one it leaves its flash kernel.
     """
     torch.manual_seed(2)
-    attention, turned = SelfAttention(8, 2).double(), compute_rotation(9, 4, 1e4)
+    attention = SelfAttention(8, 2).double()
+    turned = compute_rotation(9, 4, 1e4)
     lengths = torch.tensor(lengths)
     x = torch.randn(len(lengths), 9, 8).double().requires_grad_()
     weights = torch.randn(len(lengths), 9, 8).double() * (

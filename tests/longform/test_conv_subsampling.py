@@ -10,8 +10,9 @@ from espnet_ext.longform.conv_subsampling import ConvSubsampling
 
 
 def convolved(x: torch.Tensor, conv: torch.nn.Conv2d) -> torch.Tensor:
-    """A 3 x 3 convolution with stride 2 as a sum over shifted copies; x: (C, T, F)
-    without padding.
+    """A 3 x 3 convolution with stride 2 as a sum over shifted copies.
+
+    x: (C, T, F) without padding.
     """
     channels, frames, bins = x.shape
     padded = x.new_zeros(channels, frames + 2, bins + 2)

@@ -1,13 +1,13 @@
-"""The loss per second of audio: its scale against ESPnet's own, and gradients of equal
-audio at all lengths.
-"""
+"""The loss per second of audio: its scale, and equal gradients at all lengths."""
 
 import pytest
 import torch
 from espnet2.tasks.asr import ASRTask
 
 TOKENS = ["<blank>", "<unk>", *"abcdefgh", "<sos/eos>"]
-SECONDS, RATE, TOKENS_PER_SECOND = 160, 100, 3
+SECONDS = 160
+RATE = 100
+TOKENS_PER_SECOND = 3
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
-"""LongFastConformerEncoder: padding, self-conditioning, masks, sizes (P5, sections 2.1,
-2.4 and 3.2).
-"""
+"""LongFastConformerEncoder: padding, conditioning, masks, sizes (P5, 2.1, 2.4, 3.2)."""
 
 import math
 
@@ -29,8 +27,9 @@ LENGTHS = [61, 24, 40, 1]
 
 
 def build(tokens: int = 7, **options) -> tuple[LongFastConformerEncoder, CTC]:
-    """An encoder and the CTC head of its model; the conditioning layer as
-    ESPnetASRModel makes it.
+    """An encoder and the CTC head of its model.
+
+    The conditioning layer is as ESPnetASRModel makes it.
     """
     torch.manual_seed(0)
     encoder = LongFastConformerEncoder(10, **{**SMALL, **options})
@@ -89,7 +88,8 @@ def test_gradients_are_finite_and_reach_every_parameter(norm):
 
 def test_each_layer_but_the_last_is_conditioned_on_the_ctc_head():
     encoder, ctc = build(positions="none", norm="layer")
-    weight, bias = encoder.conditioning_layer.weight, encoder.conditioning_layer.bias
+    weight = encoder.conditioning_layer.weight
+    bias = encoder.conditioning_layer.bias
     x, lengths = batch()
     x, lengths = x[:1, :61], lengths[:1]
     hidden, _ = encoder.subsampling(x, lengths)
@@ -131,7 +131,8 @@ def test_positions_enter_as_named():
         ("fourier", 1.0, features),
     ):
         encoder, ctc = build(positions=positions)
-        encoder.positions, encoder.fourier = "none", None
+        encoder.positions = "none"
+        encoder.fourier = None
         encoder.subsampling.register_forward_hook(
             lambda module, args, out, scale=scale, added=added: (
                 out[0] * scale + added,

@@ -1,6 +1,4 @@
-"""The long-context encoder with its optimizer and schedule through ESPnet's own
-commands.
-"""
+"""The long-context encoder, optimizer and schedule through ESPnet's own commands."""
 
 import numpy as np
 import pytest

@@ -57,9 +57,7 @@ def test_parts_are_parts_of_the_whole(musan):
 
 
 def test_music_has_the_pitches_of_its_scale():
-    """One beat: the loudest frequency of each octave is a note of the pentatonic scale
-    on 110 Hz.
-    """
+    """The loudest frequency of each octave of a beat is a note on 110 Hz."""
     beat = GeneratedMusic(5, 16000, 0).read(6400, 6400)
     assert beat[0] == 0 and beat[-1] == 0
     power = np.abs(np.fft.rfft(beat * np.hanning(6400), 1 << 17))

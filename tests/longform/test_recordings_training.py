@@ -1,6 +1,4 @@
-"""Training on chunks of recordings, through ESPnet's own trainer: what is read, and
-going on after an interruption.
-"""
+"""Training on chunks of recordings through ESPnet's trainer, also interrupted."""
 
 import re
 import sys
@@ -62,8 +60,9 @@ SECONDS = {"r1": 9.0, "r2": 6.3, "r3": 12.0, "r4": 4.7, "r5": 3.0}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """A data dir of recordings of two rates, with a word in every second: ``A B C`` and
-    so on.
+    """A data dir of recordings of two rates, with a word in every second.
+
+    The words are ``A B C`` and so on.
     """
     folder = tmp_path_factory.mktemp("recordings")
     rng = np.random.default_rng(0)
@@ -155,8 +154,9 @@ def test_chunks_are_parts_of_the_normalised_recording(data, name):
 
 
 def test_silent_recordings_are_left_out_of_training(data, tmp_path, capsys):
-    """Within the share that may be; otherwise one error names them. A file lists them
-    for training.
+    """A file lists them for training, up to the share that may be.
+
+    Otherwise one error names them.
     """
     soundfile.write(tmp_path / "mute.wav", np.zeros(32000), 16000)
     soundfile.write(tmp_path / "tiny.wav", np.ones(300), 16000)

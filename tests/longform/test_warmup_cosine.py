@@ -50,7 +50,9 @@ def test_espnet_steps_it_after_updates_only():
 
 @pytest.mark.parametrize("cut", [1, 10, 25])
 def test_resumes_from_its_state(cut):
-    whole, first, second = scheduler(), scheduler(), scheduler()
+    whole = scheduler()
+    first = scheduler()
+    second = scheduler()
     expected = rates(whole, 30)
     rates(first, cut)
     second.optimizer.load_state_dict(first.optimizer.state_dict())

@@ -1,7 +1,6 @@
-"""Which engine hears a file, its windows and search, times of words, and models that
-cannot be used.
-"""
+"""Which engine hears a file, its windows, times of words, and unusable models."""
 
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -84,13 +83,12 @@ def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_
 def test_a_model_that_computes_nan_hears_no_silence(
     window, audio, model, tmp_path, capsys
 ):
-    """In windows and by search: a layer that overflows fails each file; NaN among the
-    parameters ends the run.
+    """In windows and by search, a layer that overflows fails each file.
+
+    NaN among the parameters ends the run.
     """
-    folder, state = (
-        tmp_path / "model",
-        torch.load(model / "model.pth", weights_only=True),
-    )
+    folder = tmp_path / "model"
+    state = torch.load(model / "model.pth", weights_only=True)
     shutil.copytree(model, folder)
     shutil.copy(audio, tmp_path / "again.flac")
     words = [
@@ -180,7 +178,8 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
             torch.from_numpy(samples).unsqueeze(0), torch.tensor([len(samples)])
         )
         logp = recogniser.asr_model.ctc.log_softmax(encoded)[0].numpy()
-    frames, tokens = len(logp), [3, 4]
+    frames = len(logp)
+    tokens = [3, 4]
     best = None
     for a in range(frames):
         for b in range(a + 1, frames + 1):
@@ -203,7 +202,7 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
     assert 0 < word.confidence <= 1
     # More tokens than frames: the words share the time.
     crowded = align_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
-    edges = [edge for word in crowded for edge in (word.start, word.end)]
+    edges = list(itertools.chain.from_iterable((w.start, w.end) for w in crowded))
     assert edges == sorted(edges) and edges[0] == 0.0
     assert edges[-1] == pytest.approx(0.2)
 
@@ -227,9 +226,7 @@ def test_words_of_a_search_are_its_text(recogniser, model, audio, narrow):
 
 
 def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narrow):
-    """ESPnet's results then are a pair: the hypotheses, and what the CTCs between its
-    layers hear.
-    """
+    """ESPnet's results then are a pair, whose second part is of inner CTCs."""
     shutil.copytree(model, tmp_path / "model")
     config = read_yaml(model / "config.yaml")
     config["encoder_conf"] |= {"num_blocks": 2, "interctc_layer_idx": [1]}
@@ -247,8 +244,9 @@ def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narro
 
 
 def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):
-    """The same words as the function for long recordings gives, with the model named by
-    its folder.
+    """The same words as the function for long recordings gives.
+
+    The model is named by its folder.
     """
     from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe

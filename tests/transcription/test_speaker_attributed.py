@@ -1,6 +1,4 @@
-"""A recording of one's own: from audio files to a transcript on disk, and what is
-refused.
-"""
+"""A recording of one's own, from audio to a transcript on disk, and refusals."""
 
 from pathlib import Path
 
@@ -32,8 +30,9 @@ SEARCH = {"beam_size": 2, "maxlenratio": -4, "minlenratio": -2}
 
 @pytest.fixture(scope="module")
 def random_model(sa_asr_config, build_sa_asr):
-    """Return a function that makes a folder with config.yaml and model.pth of a
-    recogniser that was not trained.
+    """Return a function that makes a folder of a recogniser that was not trained.
+
+    It has config.yaml and model.pth.
     """
 
     def make(folder: Path, profile_size: int) -> Path:
@@ -153,7 +152,8 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
 
 
 def test_a_model_of_nan_ends_the_run(random_model, enrolment, tmp_path, capsys):
-    model, again = random_model(tmp_path / "sa_asr", 4), tmp_path / "again.wav"
+    model = random_model(tmp_path / "sa_asr", 4)
+    again = tmp_path / "again.wav"
     state = torch.load(model / "model.pth", weights_only=True)
     first = next(name for name, value in state.items() if value.is_floating_point())
     torch.save(state | {first: state[first] * torch.nan}, model / "model.pth")
@@ -224,8 +224,9 @@ def test_by_a_speaker_model_in_windows_side_by_side(
 
 
 def test_a_packed_model_says_how_it_is_used(random_model, enrolment, tmp_path, capsys):
-    """Search and windows come from the archive, by the command; words and speakers are
-    those of the model's folder.
+    """Search and windows come from the archive, by the command.
+
+    Words and speakers are those of the model's folder.
     """
     model = random_model(tmp_path / "sa_asr", 4)
     write_json(

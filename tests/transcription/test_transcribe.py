@@ -1,6 +1,4 @@
-"""Audio files to text on disk: all formats, the page, which files, what is there
-already, and what is refused.
-"""
+"""Audio files to text on disk: formats, the page, which files, reruns, refusals."""
 
 import base64
 import io
@@ -153,7 +151,8 @@ def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp
 
 def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
     """And removed once the file is done."""
-    out, breaks = tmp_path / "out", [True]
+    out = tmp_path / "out"
+    breaks = [True]
 
     def engine(path):
         yield LINES[0]
@@ -174,7 +173,9 @@ def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
 
 
 def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
-    talk, heard, converted = tmp_path / "a talk.m4a", [], []
+    talk = tmp_path / "a talk.m4a"
+    heard = []
+    converted = []
     talk.write_bytes(b"\0\0\0\x18ftypM4A ")
 
     def convert(path, target, track):
@@ -198,31 +199,35 @@ def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
 
 @pytest.fixture
 def again(audio, tmp_path):
-    """Transcribes as the command does: what is heard, what fails and why, and how those
-    are that are done.
+    """Transcribes as the command does, and keeps what it is told.
+
+    That is what is heard, what fails and why, and how those are that are done.
     """
-    heard, faults, done = [], [], []
+    heard = []
+    faults = []
+    done = []
 
     def engine(path):
         heard.append(path)
         yield from LINES
 
+    def failed(path, reason):
+        faults.append(reason)
+
+    def note_done(path, state):
+        done.append(state)
+
     def run(kinds=("txt",), of=audio, key="", overwrite=False):
-        left, before = named(of), len(faults)
-        failed = lambda path, reason: faults.append(reason)  # noqa: E731
+        left = named(of)
+        before = len(faults)
         if not overwrite:
-            left, _ = list_unfinished(
-                left,
-                tmp_path,
-                kinds,
-                key,
-                lambda path, state: done.append(state),
-                failed,
-            )
+            left, _ = list_unfinished(left, tmp_path, kinds, key, note_done, failed)
         transcribe_files(engine, left, tmp_path, kinds, key=key, failed=failed)
         return len(faults) - before
 
-    run.heard, run.faults, run.done = heard, faults, done
+    run.heard = heard
+    run.faults = faults
+    run.done = done
     return run
 
 
@@ -254,7 +259,8 @@ def test_what_is_there_stays_as_it_is(again, audio, tmp_path):
 
 
 def test_lines_of_a_killed_run_stay_until_another_hears_more(again, audio, tmp_path):
-    killed, other = tmp_path / "my talk.txt.part", tmp_path / "other" / "my talk.wav"
+    killed = tmp_path / "my talk.txt.part"
+    other = tmp_path / "other" / "my talk.wav"
     killed.write_text("heard")
     other.parent.mkdir()
     other.touch()
@@ -299,7 +305,8 @@ def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(
     again, audio, model, tmp_path
 ):
     shutil.copytree(model, tmp_path / "own")
-    own, link = tmp_path / "own", tmp_path / "own" / "5epoch.pth"
+    own = tmp_path / "own"
+    link = tmp_path / "own" / "5epoch.pth"
     key = compute_key(own, Request())
     assert (
         key
@@ -323,9 +330,7 @@ def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(
 
 
 def test_names_of_files(audio, tmp_path):
-    """One file that is named twice; a name as long as a file system takes; files with
-    one transcript for two.
-    """
+    """A file named twice, a name as long as can be, one transcript of two files."""
     failed = []
     found, _ = find_recordings(
         [audio, tmp_path, audio], lambda path, reason: failed.append(reason)
@@ -418,11 +423,14 @@ def test_a_name_with_a_mark_of_direction_is_printed_escaped(
 
 
 def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
-    """Lines in the order of their starts; channels that are the same, or one alone, are
-    refused.
+    """Lines are in the order of their starts.
+
+    Channels that are the same, or one alone, are refused.
     """
     samples, rate = soundfile.read(audio)
-    call_, mono, same = tmp_path / "call.wav", audio, tmp_path / "same.wav"
+    call_ = tmp_path / "call.wav"
+    mono = audio
+    same = tmp_path / "same.wav"
     soundfile.write(call_, np.stack((samples, samples[::-1]), axis=1), rate)
     soundfile.write(same, np.stack((samples, samples), axis=1), rate)
 
@@ -440,7 +448,8 @@ def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
 def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(
     audio, tmp_path, monkeypatch
 ):
-    closed, talks = tmp_path / "talks" / "closed", tmp_path / "talks"
+    closed = tmp_path / "talks" / "closed"
+    talks = tmp_path / "talks"
     closed.mkdir(parents=True)
     shutil.copy(audio, talks / "a.flac")
     os.mkfifo(talks / "pipe.wav")

@@ -1,8 +1,7 @@
-"""Whisper's N-best lists: scores against teacher forcing, shards done once, utterances
-longer than the window.
-"""
+"""Whisper's N-best lists: scores, shards done once, utterances beyond the window."""
 
 import ctypes
+import itertools
 import math
 import os
 import shutil
@@ -191,7 +190,8 @@ def test_a_second_run_does_only_what_is_missing(
 ) -> None:
     [lists] = make_lists([(data, tmp_path)], first_pass)
     shutil.rmtree(tmp_path / "log" / "lists.2")
-    done, run = [], module.run_shard
+    done = []
+    run = module.run_shard
     monkeypatch.setattr(
         module, "run_shard", lambda shard: done.append(shard.name) or run(shard)
     )
@@ -217,17 +217,13 @@ def test_batches_hold_utterances_of_similar_length(
         list(shard.tables["wav.scp"])
         for shard in plan_shards(tmp_path, tmp_path, batched, "cuda", 1)
     ]
-    assert sorted(utterance for shard in shards for utterance in shard) == sorted(
-        seconds
-    )
+    assert sorted(itertools.chain.from_iterable(shards)) == sorted(seconds)
     assert [len(shard) for shard in shards] == [125] * 8
     for shard in shards:
-        assert (
-            max(map(seconds.get, shard)) - min(map(seconds.get, shard)) < 1.5
-        )  # of 10 seconds
-    assert (
-        seconds[shards[0][0]] > seconds[shards[-1][-1]]
-    )  # the longest first, so that the end is not waited for
+        lengths = [seconds[utterance] for utterance in shard]
+        assert max(lengths) - min(lengths) < 1.5  # of 10 seconds
+    # the longest first, so that the end is not waited for
+    assert seconds[shards[0][0]] > seconds[shards[-1][-1]]
     # one by one, on CPUs, shards take equally long
     split = plan_shards(tmp_path, tmp_path, first_pass, "cpu", 1)
     lengths = [
@@ -380,10 +376,12 @@ def test_a_cut_is_where_it_is_quiet(quiet_at: int) -> None:
 
 
 def test_cublas_of_cuda_12_is_loaded_from_its_package(tmp_path, monkeypatch) -> None:
-    """A fake of the package, and a linker that has no CUDA 12 of its own; without the
-    package, one line says so.
+    """A fake of the package, and a linker that has no CUDA 12 of its own.
+
+    Without the package, one line says so.
     """
-    folder, loaded = tmp_path / "cublas" / "lib", []
+    folder = tmp_path / "cublas" / "lib"
+    loaded = []
 
     def linker(name: str, mode: int) -> None:
         if not Path(name).is_file():

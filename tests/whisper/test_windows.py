@@ -1,6 +1,4 @@
-"""Whisper on windows whose speakers take turns: whose words they are, and batches that
-change nothing.
-"""
+"""Whisper on windows whose speakers take turns: whose words, and equal batches."""
 
 import numpy as np
 import pytest

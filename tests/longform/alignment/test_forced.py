@@ -1,6 +1,4 @@
-"""Word times from posteriors whose true path is known, and from torchaudio's alignment
-of the whole.
-"""
+"""Word times from posteriors with a known path, and torchaudio's of the whole."""
 
 import kaldialign
 import numpy as np
@@ -22,11 +20,10 @@ def spell(word: str) -> list[int]:
 
 
 def spoken(texts, seed=0, noise=0.3):
-    """Posteriors of a recording in which the words are spoken, (frames, vocabulary),
-    and each word's frames.
-    """
+    """Posteriors of spoken words, (frames, vocabulary), and each word's frames."""
     rng = np.random.default_rng(seed)
-    path, times = [], []
+    path = []
+    times = []
     for text in texts:
         path += [0] * int(rng.integers(1, 6))
         start = len(path)
@@ -162,7 +159,8 @@ def test_matches_are_those_of_the_nearest_beginning():
             kaldialign.edit_distance(expected[:end], heard)["total"]
             for end in range(31)
         ]
-        cost, end = min(costs), costs.index(min(costs))
+        cost = min(costs)
+        end = costs.index(min(costs))
         assert (
             end + len(heard) - 2 * len(pairs) <= 2 * cost
         )  # as many pairs as so few edits leave

@@ -1,6 +1,4 @@
-"""Decoding by moving windows: against ESPnet's own encoder on blocks and on whole
-recordings, and as a command.
-"""
+"""Decoding by moving windows, against ESPnet's encoder, and as a command."""
 
 import dataclasses
 import itertools
@@ -36,8 +34,9 @@ def data(make_data_dir, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def samples_model(model) -> longform.LongModel:
-    """ESPnet's default frontend and a transformer with 4x subsampling; it takes
-    samples.
+    """ESPnet's default frontend and a transformer with 4x subsampling.
+
+    It takes samples.
     """
     return longform.load(str(model / "config.yaml"), str(model / "model.pth"))
 
@@ -126,12 +125,15 @@ def test_a_window_of_the_whole_recording_is_one_pass(either_model, batch, data):
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("stride", [1.0, 0.125])
 def test_posteriors_are_averaged_over_windows(either_model, stride, batch, data):
-    """Against the mean written out; posteriors, not logits. At a stride of a window it
-    is that of one block.
+    """Against the mean written out, of posteriors and not of logits.
+
+    At a stride of a window it is that of one block.
     """
-    source, unit = source_of(either_model, data), either_model.unit
+    source = source_of(either_model, data)
+    unit = either_model.unit
     frames = round(WINDOW / either_model.frame_seconds)
-    sums, counts = {}, {}
+    sums = {}
+    counts = {}
     for start in itertools.count(step=round(frames * stride)):
         last = (start + frames) * unit >= source.length
         end = source.length if last else (start + frames) * unit
@@ -199,9 +201,7 @@ def decode(folder, data, output, *options, **settings):
 
 
 def test_the_command(features_folder, features_model, data, tmp_path, capsys):
-    """Recordings shorter than a window, and shorter than the encoder's subsampling,
-    among them.
-    """
+    """Among the recordings are some shorter than a window or than the subsampling."""
     found = decode(features_folder, data, tmp_path / "out")
     assert list(found) == sorted(SECONDS)
     with RecordingAudio("long", data / "long.flac") as audio:
@@ -225,10 +225,8 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
 
 def test_nan_does_not_read_as_silence(features_folder, data, tmp_path):
     """Of parameters that are finite, with which a layer overflows."""
-    folder, state = (
-        tmp_path / "model",
-        torch.load(features_folder / "model.pth", weights_only=True),
-    )
+    folder = tmp_path / "model"
+    state = torch.load(features_folder / "model.pth", weights_only=True)
     shutil.copytree(features_folder, folder)
     (first,) = (name for name in state if name.endswith("embed.conv.0.weight"))
     state[first] = torch.full_like(state[first], 3e38)
@@ -275,10 +273,8 @@ def test_several_sets_and_settings_at_once(features_folder, data, tmp_path):
         "model_file": features_folder / "model.pth",
     }
     files["zeroed"] = tmp_path / "zeroed"
-    plain, noisy = (
-        DecodeSettings(stride=0.5),
-        DecodeSettings(noise="music", snr=0.0, batch_seconds=4),
-    )
+    plain = DecodeSettings(stride=0.5)
+    noisy = DecodeSettings(noise="music", snr=0.0, batch_seconds=4)
     sets = zip((plain, noisy, noisy), (data, data, other), outputs, strict=True)
     jobs = [
         LongDecoding(settings=own, data=folder, output=output, **files)
@@ -355,10 +351,8 @@ def test_noise_and_regions_are_in_what_the_model_hears(
 
 
 def test_half_precision_is_close(either_model, data):
-    half, source = (
-        dataclasses.replace(either_model, precision="bfloat16"),
-        source_of(either_model, data),
-    )
+    half = dataclasses.replace(either_model, precision="bfloat16")
+    source = source_of(either_model, data)
     found, wanted = (
         np.concatenate(list(each.compute_posteriors(source, WINDOW)))
         for each in (half, either_model)

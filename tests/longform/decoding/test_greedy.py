@@ -1,6 +1,4 @@
-"""Greedy CTC decoding in parts, against the runs of the most probable tokens, written
-out.
-"""
+"""Greedy CTC decoding in parts, against runs of the most probable tokens."""
 
 import itertools
 
@@ -15,7 +13,8 @@ def test_tokens_have_their_frames_and_confidences(size):
     values = (
         np.random.default_rng(3).dirichlet(np.full(4, 0.3), size=200).astype(np.float32)
     )
-    expected, frame = [], 0
+    expected = []
+    frame = 0
     for token, run in itertools.groupby(values.argmax(axis=1).tolist()):
         end = frame + len(list(run))
         if token:

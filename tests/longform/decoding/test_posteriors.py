@@ -31,12 +31,15 @@ def test_windows_cover_the_recording(length, unit, frames, stride):
 
 def test_means_are_those_of_all_windows_and_memory_is_bounded():
     rng = np.random.default_rng(0)
-    frames, total, step = 16, 300, 2
+    frames = 16
+    total = 300
+    step = 2
     parts = [
         (start, rng.random((frames, 5), dtype=np.float32))
         for start in range(0, total - frames + 1, step)
     ]
-    sums, counts = np.zeros((total, 5)), np.zeros((total, 1))
+    sums = np.zeros((total, 5))
+    counts = np.zeros((total, 1))
     for start, posteriors in parts:
         sums[start : start + frames] += posteriors
         counts[start : start + frames] += 1

@@ -1,6 +1,4 @@
-"""Transcription of audio files: words against posteriors written out, and the command
-with bad files among good.
-"""
+"""Transcription of audio files: words written out, and the command's refusals."""
 
 import itertools
 import json
@@ -68,7 +66,8 @@ def test_words_are_those_of_the_best_path(token_type):
         0.5,
         8.0,
     )
-    expected, frame = [], 0
+    expected = []
+    frame = 0
     for token, run in itertools.groupby(model.drawn.argmax(axis=1).tolist()):
         end = frame + len(list(run))
         starts = token_type == "word" or model.tokens[token].startswith(
@@ -98,9 +97,7 @@ def test_words_are_those_of_the_best_path(token_type):
 
 
 def test_the_command(model, data, tmp_path, capsys):
-    """A corrupt file, a missing one, a silent one and one of 100 samples among good
-    ones.
-    """
+    """A corrupt, a missing, a silent file and one of 100 samples among good ones."""
     files = {
         name: tmp_path / f"{name}.wav"
         for name in ("corrupt", "missing", "silent", "tiny")

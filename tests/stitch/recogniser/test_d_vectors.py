@@ -1,6 +1,4 @@
-"""d-vectors of sliding windows: against Resemblyzer itself, numpy's interpolation, and
-item by item.
-"""
+"""d-vectors of sliding windows, against Resemblyzer, numpy and item by item."""
 
 import numpy as np
 import pytest
@@ -63,7 +61,8 @@ def test_a_batch_is_its_items(encoder):
 
 
 def test_frames_lie_between_the_centres_of_windows(encoder):
-    length, count = 5 * RATE, 61
+    length = 5 * RATE
+    count = 61
     vectors, windows, _ = encoder(sound(5).unsqueeze(0), torch.tensor([length]))
     found = encoder.interpolate_at_frames(
         vectors, windows, torch.tensor([length]), torch.tensor([count])

@@ -1,6 +1,4 @@
-"""Inventories of training and of sets on disk, and the labels of a serialised
-transcript.
-"""
+"""Inventories of training and of sets on disk, and labels of a transcript."""
 
 import numpy as np
 import pytest

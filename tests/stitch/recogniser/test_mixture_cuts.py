@@ -1,6 +1,4 @@
-"""Mixtures that are cut: the words whose middle is heard, the samples of the stretch,
-and what is refused.
-"""
+"""Mixtures that are cut: words whose middle is heard, samples, and refusals."""
 
 import numpy as np
 import pytest

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.recogniser.mixture_plan import (
+    Mixture,
     MixtureSettings,
     count_turns,
     plan_mixtures,
@@ -19,17 +20,26 @@ from espnet_ext.work.settings import check_settings
 
 def sources(speakers: int = 8, each: int = 12, seed: int = 0) -> list[SourceUtterance]:
     rng = np.random.default_rng(seed)
-    return [
-        SourceUtterance(
-            f"s{s}-{n:02d}",
-            f"s{s}",
-            "x.flac",
-            round(float(rng.uniform(2, 12)), 3),
-            ("WORD",) * 5,
-        )
-        for s in range(speakers)
-        for n in range(each)
-    ]
+    utterances = []
+    for s in range(speakers):
+        for n in range(each):
+            seconds = round(float(rng.uniform(2, 12)), 3)
+            words = ("WORD",) * 5
+            utterances.append(
+                SourceUtterance(f"s{s}-{n:02d}", f"s{s}", "x.flac", seconds, words)
+            )
+    return utterances
+
+
+def count_uses(mixtures: list[Mixture]) -> Counter[str]:
+    used = Counter()
+    for mixture in mixtures:
+        used.update(part.source.id for part in mixture.parts)
+    return used
+
+
+def list_speakers(mixture: Mixture) -> set[str]:
+    return {part.source.speaker for part in mixture.parts}
 
 
 SETTINGS = MixtureSettings(utterances=(4, 8), speakers=4, overlap=0.2, seed=1)
@@ -37,13 +47,9 @@ SETTINGS = MixtureSettings(utterances=(4, 8), speakers=4, overlap=0.2, seed=1)
 
 def test_a_pass_uses_every_utterance_once():
     mixtures = plan_mixtures(sources(), SETTINGS, prefix="mix")
-    used = Counter(part.source.id for mixture in mixtures for part in mixture.parts)
-    assert used == {source.id: 1 for source in sources()}
+    assert count_uses(mixtures) == {source.id: 1 for source in sources()}
     assert [mixture.name for mixture in mixtures[:2]] == ["mix-00000", "mix-00001"]
-    assert all(
-        len({part.source.speaker for part in mixture.parts}) <= 4
-        for mixture in mixtures
-    )
+    assert all(len(list_speakers(mixture)) <= 4 for mixture in mixtures)
     assert all(len(mixture.parts) <= 8 for mixture in mixtures)
     assert sum(len(mixture.parts) >= 4 for mixture in mixtures) > 0.6 * len(mixtures)
 
@@ -51,20 +57,14 @@ def test_a_pass_uses_every_utterance_once():
 def test_no_mixture_has_more_speech_than_the_longest(capsys):
     limited = SETTINGS.model_copy(update={"overlap": 0, "longest": 30})
     mixtures = plan_mixtures(sources(), limited, prefix="mix")
-    used = Counter(part.source.id for mixture in mixtures for part in mixture.parts)
-    assert used == {
-        source.id: 1 for source in sources()
-    }  # those that did not fit wait for a later mixture
+    # Those that did not fit have waited for a later mixture.
+    assert count_uses(mixtures) == {source.id: 1 for source in sources()}
     assert 20 < max(mixture.seconds for mixture in mixtures) <= 30.001
     short = {source.id for source in sources() if source.seconds <= 5}
-    mixtures = plan_mixtures(
-        sources(), limited.model_copy(update={"longest": 5}), prefix="mix"
-    )
-    assert {part.source.id for mixture in mixtures for part in mixture.parts} == short
-    assert (
-        capsys.readouterr().out
-        == f"{96 - len(short)} of 96 utterances last over 5 s: left out\n"
-    )
+    narrower = limited.model_copy(update={"longest": 5})
+    assert set(count_uses(plan_mixtures(sources(), narrower, prefix="mix"))) == short
+    told = f"{96 - len(short)} of 96 utterances last over 5 s: left out\n"
+    assert capsys.readouterr().out == told
     with pytest.raises(
         InputError,
         match="each utterance is longer than the longest mixture, 1 s: raise longest",
@@ -77,10 +77,8 @@ def test_no_mixture_has_more_speech_than_the_longest(capsys):
 def test_same_seed_same_mixtures():
     mixtures = plan_mixtures(sources(), SETTINGS, prefix="m")
     assert plan_mixtures(sources()[::-1], SETTINGS, prefix="m") == mixtures
-    assert (
-        plan_mixtures(sources(), SETTINGS.model_copy(update={"seed": 2}), prefix="m")
-        != mixtures
-    )
+    other = SETTINGS.model_copy(update={"seed": 2})
+    assert plan_mixtures(sources(), other, prefix="m") != mixtures
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.1, 0.3])
@@ -90,11 +88,7 @@ def test_wanted_overlap(overlap):
     )
     mixtures = plan_mixtures(sources(), chosen, prefix="m")
     assert len({mixture.name for mixture in mixtures}) == len(mixtures) == 100
-    conversations = [
-        mixture
-        for mixture in mixtures
-        if len({part.source.speaker for part in mixture.parts}) >= 3
-    ]
+    conversations = [each for each in mixtures if len(list_speakers(each)) >= 3]
     assert len(conversations) > 30
     counts = count_turns(turn for each in conversations for turn in each.turns)
     assert counts.overlap == pytest.approx(100 * overlap, abs=2)

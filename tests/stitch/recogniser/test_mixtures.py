@@ -105,41 +105,28 @@ def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(
     ]
     write_mixtures(mixtures, tmp_path / "written")
     write_mixtures(mixtures, tmp_path / "mixed", on_the_fly=True)
-    for name, ending in (
-        ("mixed", "mix"),
-        ("written", "flac"),
-    ):  # a single utterance is not copied
+    # A single utterance is not copied.
+    for name, ending in (("mixed", "mix"), ("written", "flac")):
         files = sorted(path.name for path in (tmp_path / name / "audio").iterdir())
         assert files == [f"three.{ending}", f"two.{ending}"]
-    assert (
-        sum(path.stat().st_size for path in (tmp_path / "mixed" / "audio").iterdir())
-        < 2000
-    )
-    written, mixed = (read_data_dir(tmp_path / name) for name in ("written", "mixed"))
-    expected, found = (
-        sound_loader(tmp_path / "written" / "wav.scp", "float32"),
-        MixedSound(tmp_path / "mixed" / "wav.scp"),
-    )
+    recipes = (tmp_path / "mixed" / "audio").iterdir()
+    assert sum(path.stat().st_size for path in recipes) < 2000
+    written = read_data_dir(tmp_path / "written")
+    mixed = read_data_dir(tmp_path / "mixed")
+    expected = sound_loader(tmp_path / "written" / "wav.scp", "float32")
+    found = MixedSound(tmp_path / "mixed" / "wav.scp")
     assert list(found) == list(expected) == ["one", "three", "two"]
     for name in found:
         assert found[name].dtype == np.float32
         np.testing.assert_array_equal(found[name], expected[name])
         for span in ((0.0, -1.0), (0.1, 0.4), (0.3, 9.0)):
-            one, other = (
-                read_samples(name, AudioSpan(data.wav_scp[name], *span), 16000)
-                for data in (mixed, written)
-            )
+            one = read_samples(name, AudioSpan(mixed.wav_scp[name], *span), 16000)
+            other = read_samples(name, AudioSpan(written.wav_scp[name], *span), 16000)
             np.testing.assert_array_equal(one, other)
-    for name in (
-        "text",
-        "text_speakers",
-        "references.json",
-        "utt2dur",
-        "mixed_utterances",
-    ):
-        assert (tmp_path / "mixed" / name).read_bytes() == (
-            tmp_path / "written" / name
-        ).read_bytes()
+    tables = ("text", "text_speakers", "references.json", "utt2dur", "mixed_utterances")
+    for name in tables:
+        expected = (tmp_path / "written" / name).read_bytes()
+        assert (tmp_path / "mixed" / name).read_bytes() == expected
 
 
 def test_bad_recipes(corpus, tmp_path):

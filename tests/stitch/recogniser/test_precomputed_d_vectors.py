@@ -14,10 +14,8 @@ OPTIONS = {"window": 0.8, "shift": 0.4}
 def test_each_recording_has_its_own(make_data_dir, tmp_path, capsys):
     from omniio import kaldi  # with which ESPnet reads them
 
-    data, output = (
-        make_data_dir(tmp_path / "data", {"r1": 2.1, "r2": 0.5, "r3": 1.3}),
-        tmp_path / "out",
-    )
+    data = make_data_dir(tmp_path / "data", {"r1": 2.1, "r2": 0.5, "r3": 1.3})
+    output = tmp_path / "out"
     assert write_d_vectors(data, output, OPTIONS) == 3
     assert f"3 recordings -> {output / 'd_vectors.scp'}" in capsys.readouterr().out
     found = read_table(output / "d_vectors.scp")

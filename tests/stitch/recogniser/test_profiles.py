@@ -1,6 +1,4 @@
-"""Profiles of a data dir's speakers: files, which utterances, which embeddings, and
-what is refused.
-"""
+"""Profiles of a data dir's speakers: files, utterances, embeddings, and refusals."""
 
 from pathlib import Path
 
@@ -116,10 +114,8 @@ def test_enrolment_is_seeded_and_of_each_speaker_alone():
 def test_rows_are_the_embeddings_of_the_chosen_utterances(data, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "load_resemblyzer", lambda: pitch)
     enrol([data], tmp_path / "out", utterances=2)
-    profiles, chosen = (
-        read_profiles([tmp_path / "out" / "profiles.scp"]),
-        read_table(tmp_path / "out" / "enrolment"),
-    )
+    profiles = read_profiles([tmp_path / "out" / "profiles.scp"])
+    chosen = read_table(tmp_path / "out" / "enrolment")
     assert chosen.keys() == profiles.keys() == {"a", "b"}
     for speaker, utterances in chosen.items():
         expected = [np.array([int(key[2:]), 1.0]) for key in utterances.split()]
@@ -140,7 +136,8 @@ def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
     import torch
     from espnet2.bin.spk_inference import Speech2Embedding
 
-    config, output = espnet_speaker_model.with_name("config.yaml"), tmp_path / "out"
+    config = espnet_speaker_model.with_name("config.yaml")
+    output = tmp_path / "out"
     enrol([data], output, utterances=1, speaker_model=(config, espnet_speaker_model))
     model = Speech2Embedding(train_config=config, model_file=espnet_speaker_model)
     enrolled = read_table(output / "enrolment")

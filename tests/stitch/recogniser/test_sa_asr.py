@@ -1,6 +1,4 @@
-"""The speaker-attributed model: its loss against the equations, its speakers' labels,
-and what it refuses.
-"""
+"""The speaker-attributed model: its loss by the equations, labels, and refusals."""
 
 import numpy as np
 import pytest
@@ -29,7 +27,8 @@ def batch() -> dict[str, torch.Tensor]:
 
 
 def test_loss_is_that_of_the_tokens_and_gamma_times_that_of_the_speakers(build_sa_asr):
-    model, data = build_sa_asr(model_conf=LOSS), batch()
+    model = build_sa_asr(model_conf=LOSS)
+    data = batch()
     loss, stats, weight = model(**data)
     with torch.no_grad():
         encodings, speaker_encodings, lengths = model.encode_both(
@@ -49,39 +48,36 @@ def test_loss_is_that_of_the_tokens_and_gamma_times_that_of_the_speakers(build_s
     # the symbol of a change and the end have the speaker of the utterance that they end
     tokens = [[3, 4, 2, 5, 6], [4, 2, 3, 6]]
     speakers = [[1, 1, 1, 0, 0], [0, 0, 1, 1]]
-    scores, posteriors = scores.log_softmax(-1).numpy(), posteriors.numpy()
-    of_tokens = (
-        -sum(scores[b, n, token] for b in range(2) for n, token in enumerate(tokens[b]))
-        / 2
-    )
-    of_speakers = (
-        -sum(posteriors[b, n, s] for b in range(2) for n, s in enumerate(speakers[b]))
-        / 2
-    )
+    scores = scores.log_softmax(-1).numpy()
+    posteriors = posteriors.numpy()
+    of_tokens = 0.0
+    of_speakers = 0.0
+    right = 0
+    for b in range(2):
+        for n, (token, speaker) in enumerate(zip(tokens[b], speakers[b], strict=True)):
+            of_tokens -= scores[b, n, token] / 2
+            of_speakers -= posteriors[b, n, speaker] / 2
+            right += posteriors[b, n].argmax() == speaker
     np.testing.assert_allclose(stats["loss_att"].item(), of_tokens, rtol=1e-4)
     np.testing.assert_allclose(stats["loss_speaker"].item(), of_speakers, rtol=1e-4)
     np.testing.assert_allclose(loss.item(), of_tokens + GAMMA * of_speakers, rtol=1e-4)
-    right = sum(
-        posteriors[b, n].argmax() == s
-        for b in range(2)
-        for n, s in enumerate(speakers[b])
-    )
     assert stats["acc_speaker"] == pytest.approx(right / 9) and weight == 2
 
 
 def test_absent_speakers_get_gradients_of_neither_label_nor_padding(build_sa_asr):
-    model, data = build_sa_asr(model_conf=LOSS), batch()
+    model = build_sa_asr(model_conf=LOSS)
+    data = batch()
     data["profiles"].requires_grad_()
     model(**data)[0].backward()
     gradient = data["profiles"].grad
-    assert (
-        gradient[0, 2].abs().sum() > 0
-    )  # a speaker who is absent takes part in the choice
-    assert not gradient[1, 2].any()  # padding does not
+    # A speaker who is absent takes part in the choice, padding does not.
+    assert gradient[0, 2].abs().sum() > 0
+    assert not gradient[1, 2].any()
 
 
 def test_ctc_joins_the_loss(build_sa_asr):
-    model, data = build_sa_asr(model_conf=LOSS | {"ctc_weight": 0.4}), batch()
+    model = build_sa_asr(model_conf=LOSS | {"ctc_weight": 0.4})
+    data = batch()
     loss, stats, _ = model(**data)
     expected = 0.4 * stats["loss_ctc"] + 0.6 * (
         stats["loss_att"] + GAMMA * stats["loss_speaker"]

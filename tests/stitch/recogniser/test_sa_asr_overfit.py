@@ -1,5 +1,6 @@
-"""A tiny speaker-attributed model learns who says what, and tells speakers by their
-profiles, not by their places.
+"""A tiny speaker-attributed model learns who says what.
+
+It tells speakers by their profiles, not by their places.
 """
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from espnet_ext.stitch.recogniser.search import recognise_together
 from espnet_ext.stitch.recogniser.search_settings import SearchOptions
 
+CHANGE = 2  # of speakers
 WORDS = {"A": 3, "B": 4, "C": 5}
 FRAMES = 8  # of a word
 
@@ -15,25 +17,22 @@ FRAMES = 8  # of a word
 def features(
     utterances: list[tuple[str, np.ndarray]], random: np.random.Generator
 ) -> np.ndarray:
-    """Each word is a constant of its own in the first 6 dimensions, and its speaker's
-    profile in the last 6.
+    """Each word is a constant of its own in the first 6 dimensions.
+
+    Its speaker's profile is in the last 6.
 
     The second utterance begins two words before the first ends: there they are added
     up.
     """
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     for words, profile in utterances:
-        piece = np.concatenate(
-            [
-                np.tile([*np.eye(6)[WORDS[word]], *profile], (FRAMES, 1))
-                for word in words
-            ]
-        )
+        frames = [[*np.eye(6)[WORDS[word]], *profile] for word in words]
+        piece = np.repeat(frames, FRAMES, axis=0)
         pieces.append((start, piece))
         start += max(FRAMES, len(piece) - FRAMES)
-    mixed = 0.05 * random.normal(
-        size=(max(at + len(piece) for at, piece in pieces), 12)
-    )
+    length = max(at + len(piece) for at, piece in pieces)
+    mixed = 0.05 * random.normal(size=(length, 12))
     for at, piece in pieces:
         mixed[at : at + len(piece)] += piece
     return mixed
@@ -61,42 +60,36 @@ def test_it_learns_words_and_speakers_that_overlap(build_sa_asr):
             "speaker_conf": {"cosine_scale": 8.0, "query_conf": {"hidden_size": 16}},
         },
     )
-    speech = [
-        features([(words, people[who]) for words, who in mixture], random)
-        for mixture in mixtures
-    ]
-    tokens = [
-        [t for words, _ in mixture for t in (2, *(WORDS[w] for w in words))][1:]
-        for mixture in mixtures
-    ]
+    speech = []
+    tokens = []
+    for mixture in mixtures:
+        utterances = [(words, people[who]) for words, who in mixture]
+        speech.append(torch.tensor(features(utterances, random)).float())
+        ids = []
+        for words, _ in mixture:
+            ids += [CHANGE, *(WORDS[word] for word in words)]
+        tokens.append(torch.tensor(ids[1:]))
     pad = torch.nn.utils.rnn.pad_sequence
     data = {
-        "speech": pad(
-            [torch.tensor(each).float() for each in speech], batch_first=True
-        ),
+        "speech": pad(speech, batch_first=True),
         "speech_lengths": torch.tensor([len(each) for each in speech]),
-        "text": pad(
-            [torch.tensor(each) for each in tokens], batch_first=True, padding_value=-1
-        ),
+        "text": pad(tokens, batch_first=True, padding_value=-1),
         "text_lengths": torch.tensor([len(each) for each in tokens]),
         "profiles_lengths": torch.full((4,), 4),
         "speakers_lengths": torch.tensor([len(mixture) for mixture in mixtures]),
     }
     model.train()
-    optimizer = torch.optim.Adam(
-        [p for p in model.parameters() if p.requires_grad], lr=0.01
-    )
+    trained = [each for each in model.parameters() if each.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=0.01)
     for _ in range(120):
-        places = [
-            random.permutation(4) for _ in mixtures
-        ]  # of the people in each inventory
-        data["profiles"] = torch.tensor(
-            np.stack([people[np.argsort(place)] for place in places])
-        ).float()
-        labels = [
-            torch.tensor([place[who] for _, who in m])
-            for place, m in zip(places, mixtures, strict=True)
-        ]
+        # In each inventory the people have other places, in each update again.
+        profiles = []
+        labels = []
+        for mixture in mixtures:
+            places = random.permutation(4)
+            profiles.append(people[np.argsort(places)])
+            labels.append(torch.tensor([places[who] for _, who in mixture]))
+        data["profiles"] = torch.tensor(np.stack(profiles)).float()
         data["speakers"] = pad(labels, batch_first=True, padding_value=-1)
         optimizer.zero_grad()
         loss, stats, _ = model(**data)
@@ -110,8 +103,7 @@ def test_it_learns_words_and_speakers_that_overlap(build_sa_asr):
         ((best,),) = recognise_together(
             model, [each], [people[order]], list, SearchOptions(beam_size=3)
         )
-        found = [
-            ("".join(segment.words), int(order[segment.speaker]))
-            for segment in best.segments
-        ]
+        found = []
+        for segment in best.segments:
+            found.append(("".join(segment.words), int(order[segment.speaker])))
         assert found == list(mixture)

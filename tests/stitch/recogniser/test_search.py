@@ -1,6 +1,4 @@
-"""The search that carries speaker posteriors along, against enumeration and the
-equations.
-"""
+"""The search that carries speaker posteriors, against enumeration and the equations."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -13,7 +11,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.stitch.recogniser.search import SpeakerHypothesis, recognise_together
 from espnet_ext.stitch.recogniser.search_settings import SearchOptions
 
-EOS, CHANGE = 6, 2
+EOS = 6
+CHANGE = 2
 RNN = {
     "decoder": "rnn",
     "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_filts": 3}},
@@ -57,9 +56,7 @@ def recognise(
 def forced(
     model, tokens: Sequence[int], inventory: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Log-probability of a token sequence by teacher forcing, and the speaker
-    posteriors of its tokens.
-    """
+    """Log-probability of tokens by teacher forcing, and their speaker posteriors."""
     x = torch.tensor(speech(), dtype=torch.float32).unsqueeze(0)
     encodings, speaker_encodings, lengths = model.encode_both(x, torch.tensor([40]))
     ys = torch.tensor([[EOS, *tokens[:-1]]])
@@ -79,8 +76,9 @@ def forced(
 
 
 def test_the_search_finds_what_enumeration_finds(model):
-    """Two steps: the first keeps all 7 tokens, the second the best 7 of 42, to which an
-    end is added unscored.
+    """Two steps: the first keeps all 7 tokens, the second the best 7 of 42.
+
+    To these an end is added unscored.
     """
     inventory = profiles(3)
     two = sorted(
@@ -155,10 +153,12 @@ def test_scores_and_speakers_of_long_hypotheses_are_those_of_teacher_forcing(mod
 
 
 def heard(model, tokens: Sequence[int], posteriors: np.ndarray) -> list[tuple]:
-    """The utterances of a token sequence, their speakers by the mean posterior, its
-    closing symbol included.
+    """The utterances of a token sequence, their speakers by the mean posterior.
+
+    Its closing symbol is included.
     """
-    utterances, start = [], 0
+    utterances = []
+    start = 0
     for place, token in enumerate(tokens):
         if token in (CHANGE, EOS) or place == len(tokens) - 1:
             mean = posteriors[start : place + 1].mean(0)

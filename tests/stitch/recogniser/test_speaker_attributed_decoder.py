@@ -1,6 +1,4 @@
-"""The speaker-attributed decoder: ESPnet's decoder inside, the equations around it, and
-step by step.
-"""
+"""The speaker-attributed decoder: ESPnet's inside, equations around, step by step."""
 
 import numpy as np
 import pytest
@@ -17,7 +15,10 @@ from espnet_ext.stitch.recogniser.speaker_attributed_decoder import (
     SpeakerAttributedDecoder,
 )
 
-VOCAB, SIZE, CONTEXT, PROFILE = 9, 8, 6, 4
+VOCAB = 9
+SIZE = 8
+CONTEXT = 6
+PROFILE = 4
 TRANSFORMER = {"attention_heads": 2, "linear_units": 8, "num_blocks": 3}
 RNN = {
     "hidden_size": 10,
@@ -58,7 +59,8 @@ def inputs(lengths=(11, 11), tokens=(6, 6)) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("block", [-1, 2])
 def test_transformer_against_espnets_decoder_and_the_equations(block):
-    decoder, data = build("transformer", attention_block=block), inputs()
+    decoder = build("transformer", attention_block=block)
+    data = inputs()
     torch.manual_seed(3)
     espnet = TransformerDecoder(VOCAB, SIZE, **TRANSFORMER).eval()
     order = ("hs_pad", "hlens", "ys_in_pad", "ys_in_lens")
@@ -72,7 +74,8 @@ def test_transformer_against_espnets_decoder_and_the_equations(block):
         )
     for b in range(2):
         for n in range(6):
-            q, profiles = queries[b, n].numpy(), data["profiles"][b].numpy()
+            q = queries[b, n].numpy()
+            profiles = data["profiles"][b].numpy()
             energies = np.exp(
                 [5 * q @ d / np.linalg.norm(q) / np.linalg.norm(d) for d in profiles]
             )
@@ -91,7 +94,8 @@ def test_transformer_against_espnets_decoder_and_the_equations(block):
 
 
 def test_without_profiles_in_the_output_it_is_espnets_rnn_decoder():
-    decoder, data = build("rnn"), inputs()
+    decoder = build("rnn")
+    data = inputs()
     torch.manual_seed(3)
     espnet = RNNDecoder(VOCAB, SIZE, **RNN).eval()
     torch.nn.init.zeros_(decoder.profile.weight)
@@ -102,10 +106,9 @@ def test_without_profiles_in_the_output_it_is_espnets_rnn_decoder():
 
 
 def test_rnn_context_has_the_weights_of_the_attention():
-    """With speaker encodings that are the encodings, the speaker context is the
-    attention's own context.
-    """
-    decoder, data = build("batch_rnn"), inputs(lengths=(11, 7))
+    """Where speaker encodings are the encodings, so are the contexts."""
+    decoder = build("batch_rnn")
+    data = inputs(lengths=(11, 7))
     hidden, weights = decoder.asr(
         *(data[name] for name in ("hs_pad", "hlens", "ys_in_pad", "ys_in_lens"))
     )
@@ -115,10 +118,12 @@ def test_rnn_context_has_the_weights_of_the_attention():
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_step_by_step_is_teacher_forcing(name):
-    """Two utterances of two hypotheses each, as in a search; the second has a profile
-    less.
+    """Two utterances of two hypotheses each, as in a search.
+
+    The second has a profile less.
     """
-    decoder, data = build(name), inputs()
+    decoder = build(name)
+    data = inputs()
     data["present"][1, 2] = False
     rows = torch.tensor([0, 0, 1, 1])
     with torch.no_grad():
@@ -141,7 +146,8 @@ def test_step_by_step_is_teacher_forcing(name):
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_padding_changes_nothing(name):
-    decoder, data = build(name), inputs(lengths=(11, 7), tokens=(6, 4))
+    decoder = build(name)
+    data = inputs(lengths=(11, 7), tokens=(6, 4))
     data["present"][1, 2] = False
     with torch.no_grad():
         scores, log_posteriors = decoder(**data)

@@ -22,7 +22,8 @@ def softmax(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("scale", [1.0, 7.5])
 def test_inventory_attention_is_equations_9_and_10(scale):
     random = np.random.default_rng(0)
-    queries, profiles = random.normal(size=(2, 5, 4)), random.normal(size=(2, 3, 4))
+    queries = random.normal(size=(2, 5, 4))
+    profiles = random.normal(size=(2, 3, 4))
     posteriors, weighted = attend_to_inventory(
         torch.tensor(queries), torch.tensor(profiles), scale=scale
     )
@@ -45,11 +46,13 @@ def test_speaker_query_is_equation_8():
     query = SpeakerQuery(
         vocab_size=7, context_size=3, profile_size=4, hidden_size=5
     ).double()
-    contexts, previous = torch.randn(2, 6, 3).double(), torch.randint(7, (2, 6))
+    contexts = torch.randn(2, 6, 3).double()
+    previous = torch.randint(7, (2, 6))
     found, _ = query(contexts, previous)
     w = {name: value.detach().numpy() for name, value in query.named_parameters()}
     for b in range(2):
-        h, c = np.zeros(5), np.zeros(5)
+        h = np.zeros(5)
+        c = np.zeros(5)
         for n in range(6):
             x = np.concatenate(
                 (contexts[b, n].numpy(), w["embed.weight"][previous[b, n]])

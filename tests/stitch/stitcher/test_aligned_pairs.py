@@ -1,6 +1,4 @@
-"""The alignment-based stitcher's encoder against the concatenation written out, in
-ESPnet's MT model.
-"""
+"""The alignment-based stitcher's encoder in ESPnet's MT model, written out."""
 
 import pytest
 import torch
@@ -21,8 +19,9 @@ OPTIONS = {
 
 @pytest.mark.parametrize("size", [6, 5])
 def test_pairs_are_concatenated(size):
-    """Against ESPnet's encoder on what is put side by side by hand; with 2 x 6 = 12
-    there is no linear layer.
+    """Against ESPnet's encoder on what is put side by side by hand.
+
+    With 2 x 6 = 12 there is no linear layer.
     """
     torch.manual_seed(0)
     encoder = AlignedPairsEncoder(size, **OPTIONS).eval()
@@ -79,7 +78,8 @@ def test_in_the_mt_model_the_first_pair_is_two_starts_and_padding_changes_nothin
     source = torch.tensor([[2, 3, 4, 5, 6, 7], [7, 6, 5, 4, -1, -1]])
     encodings, lengths = built.encode(source, torch.tensor([6, 4]))
     assert lengths.tolist() == [4, 3]
-    table, scale = built.frontend.embed[0].weight, 6**0.5
+    table = built.frontend.embed[0].weight
+    scale = 6**0.5
     positions = built.frontend.embed[1].pe[0]
     start = built.src_sos
     ids = torch.tensor([start, start, 2, 3, 4, 5, 6, 7])

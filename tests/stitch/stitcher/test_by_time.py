@@ -1,6 +1,4 @@
-"""Merging by time: perfect windows of any overlap come out whole; the alignment equals
-a dynamic programme over all.
-"""
+"""Merging by time: perfect windows come out whole, and the alignment is the best."""
 
 import itertools
 import random
@@ -25,13 +23,15 @@ RATE = 3.0  # words a second
 def windows(
     text: list[str], length: float, shift: float, jitter: float = 0.0
 ) -> list[Segment]:
-    """What windows hear of a text that is said without a break; times differ by up to
-    the jitter, in seconds.
+    """What windows hear of a text that is said without a break.
+
+    Times differ by up to the jitter, in seconds.
     """
     rng = np.random.default_rng(0)
     found = []
     for index in range(max(1, int(np.ceil((len(text) / RATE - length) / shift)) + 1)):
-        start, end = index * shift, index * shift + length
+        start = index * shift
+        end = index * shift + length
         inside = [
             place for place in range(len(text)) if start <= (place + 0.5) / RATE < end
         ]
@@ -106,9 +106,7 @@ def test_without_times_the_words_that_both_windows_have_decide():
 
 
 def test_a_speaker_who_is_silent_in_what_windows_share():
-    """A-B-A (P4, 2.3): nothing of the one is merged with the other, though the words
-    are equal.
-    """
+    """A-B-A (P4, 2.3): nothing is merged, though the words are equal."""
     left = Segment(
         "r",
         "a",
@@ -209,7 +207,8 @@ def test_no_word_starts_before_the_one_before_it():
 def test_windows_that_share_little_lose_no_word_whose_times_are_nearly_right():
     """Few different words, so that many are said twice within a second."""
     rng = random.Random(7)
-    words, time = [], 0.3
+    words = []
+    time = 0.3
     while time < 200.0:
         end = time + rng.uniform(0.15, 0.45)
         words.append((rng.choice("abc"), time, end))

@@ -1,6 +1,4 @@
-"""What is counted of a recogniser's errors: by hand on a few words, and where the
-probabilities are known.
-"""
+"""What is counted of a recogniser's errors, by hand and by known probabilities."""
 
 import numpy as np
 import pytest
@@ -20,8 +18,9 @@ from espnet_ext.text.writing import write_hypotheses, write_segments
 
 
 def test_a_few_words_counted_by_hand():
-    """A word a second. Two windows have heard C and D: D is wrong in both, as the same
-    word, and E in the second.
+    """A word a second; two windows have heard C and D.
+
+    D is wrong in both, as the same word, and E in the second.
     """
     turns = [Segment("r", "a", tuple("ABCDEF"), 0.0, 6.0)]
     heard = [

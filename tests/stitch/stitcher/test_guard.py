@@ -64,8 +64,9 @@ def test_no_limit_makes_fewer_errors_than_the_tuned_one_and_it_is_the_lowest(
 
 
 def test_a_limit_is_tuned_on_sets_and_read_again(tmp_path):
-    """One stitcher's transcript corrects a word, the other loses all: the first is
-    kept, the second is not.
+    """One stitcher's transcript corrects a word, the other loses all.
+
+    The first is kept, the second is not.
     """
     far = Segment("s", "a", ("A", "B", "C", "D"), 0.0, 16.0, WINDOW.times, window=0)
     write_hypotheses(tmp_path / "heard.jsonl", [WINDOW, far])

@@ -54,9 +54,11 @@ def recordings(
 ) -> tuple[list[Segment], list[Segment]]:
     """Two speakers, one after the other, a word a second; and what was heard."""
     rng = np.random.default_rng(seed)
-    turns, heard = [], []
+    turns = []
+    heard = []
     for number in range(count):
-        start, own = 0.0, []
+        start = 0.0
+        own = []
         for speaker in ("ann", "bob"):
             words = tuple(rng.choice(WORDS, size=rng.integers(3, 7)).tolist())
             own.append(
@@ -149,8 +151,9 @@ def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[S
 
 @pytest.fixture(scope="module")
 def overfitted(tmp_path_factory, train_small):
-    """Return a function that gives a folder with a few pairs, and in it a stitcher of a
-    style that knows them.
+    """Return a function that overfits a stitcher of a style to a few pairs.
+
+    It returns the folder of both.
     """
     folder = tmp_path_factory.mktemp("overfit")
     turns, heard = recordings(4, 0, ERRORS)
@@ -258,37 +261,33 @@ def test_espnets_own_command_gives_the_same(overfitted, tmp_path, monkeypatch):
     text = read_table(tmp_path / "1best_recog" / "text")
     monkeypatch.setattr(inference, "BEAM_SIZE", 1)
     stitched = merge(folder, "alignment", "few", model)
-    assert {
-        f"{turn.recording}--{turn.speaker}": " ".join(turn.words) for turn in stitched
-    } == text
+    found = {}
+    for turn in stitched:
+        found[f"{turn.recording}--{turn.speaker}"] = " ".join(turn.words)
+    assert found == text
 
 
 def test_parts_of_a_long_recording(overfitted, monkeypatch):
     """With a stitcher that makes no errors, the merged parts are the transcript."""
     folder, model, _ = overfitted("wc")
     text = [f"W{number}" for number in range(200)]
-    windows = [
-        Segment(
-            "r",
-            "a",
-            tuple(text[2 * index : 2 * index + 4]),
-            2.0 * index,
-            2.0 * index + 4,
-            window=index,
-        )
-        for index in range(99)
-    ]
+    windows = []
+    for index in range(99):
+        words = tuple(text[2 * index : 2 * index + 4])
+        start = 2.0 * index
+        windows.append(Segment("r", "a", words, start, start + 4, window=index))
     stitcher = Stitcher(StitcherOptions(model))
     lengths = []
 
     def without_repetition(parts):
-        lengths.extend(len(part) for part in parts)
-        return iter(
-            [
-                tuple(dict.fromkeys(word for item in part for word in item.words))
-                for part in parts
-            ]
-        )
+        texts = []
+        for part in parts:
+            lengths.append(len(part))
+            words = {}
+            for item in part:
+                words |= dict.fromkeys(item.words)
+            texts.append(tuple(words))
+        return iter(texts)
 
     monkeypatch.setattr(stitcher, "_rewrite", without_repetition)
     grouped = group_by_speaker(windows)

@@ -2,6 +2,8 @@
 
 import random
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,13 @@ def test_cuts_lie_behind_silence_and_are_few():
     assert cut_at_silence(windows("", "", ""), Longest(1, 1)) == []
 
 
+def list_texts(windows: Sequence[Segment]) -> list[str]:
+    texts = []
+    for item in windows:
+        texts += item.words
+    return texts
+
+
 TEXTS = st.lists(
     st.lists(st.sampled_from("ABC"), max_size=3).map(" ".join), min_size=1, max_size=12
 )
@@ -53,11 +62,13 @@ TEXTS = st.lists(
 def test_stretches_hold_all_words_and_are_no_longer_than_they_must_be(
     spoken, most, words
 ):
-    some, longest = windows(*spoken), Longest(most, words)
+    some = windows(*spoken)
+    longest = Longest(most, words)
     stretches = cut_at_silence(some, longest)
-    assert [w for stretch in stretches for item in stretch for w in item.words] == [
-        w for i in some for w in i.words
-    ]
+    kept = []
+    for stretch in stretches:
+        kept += list_texts(stretch)
+    assert kept == list_texts(some)
     for stretch in stretches:
         assert longest.holds(stretch) or all(item.words for item in stretch[:-1])
 
@@ -104,37 +115,27 @@ GRAMMAR = [
 def test_parts_without_errors_are_merged_into_what_was_said(
     text, longest, overlap, timed
 ):
-    """4 words a second, with words and phrases that come back; parts are rewritten
-    without an error.
+    """4 words a second, with words and phrases that come back.
+
+    Parts are rewritten without an error.
     """
     for seconds in (70.0, 75.0, 80.0):
         said = text[: int(4 * seconds)]
         some = []
         for item in Windowing(16.0, overlap).cut("r", seconds):
             places = range(int(4 * item.start), int(4 * item.end))
-            words, times = (
-                tuple(said[at] for at in places),
-                tuple((at / 4, at / 4 + 0.25) for at in places),
-            )
-            some.append(
-                Segment(
-                    "r",
-                    "a",
-                    words,
-                    item.start,
-                    item.end,
-                    times if timed else None,
-                    window=item.window,
-                )
-            )
+            words = tuple(said[at] for at in places)
+            times = tuple((at / 4, at / 4 + 0.25) for at in places)
+            heard = replace(item, speaker="a", words=words)
+            some.append(replace(heard, times=times if timed else None))
         parts = cut_by_half(tuple(some), longest or Longest(2 * len(some) // 3, 10_000))
         assert len(parts) > 1
-        merged = merge_parts(
-            [
-                (part, tuple(said[int(4 * part[0].start) : int(4 * part[-1].end)]))
-                for part in parts
-            ]
-        )
+        rewritten = []
+        for part in parts:
+            first = int(4 * part[0].start)
+            last = int(4 * part[-1].end)
+            rewritten.append((part, tuple(said[first:last])))
+        merged = merge_parts(rewritten)
         assert [word.text for word in merged] == said
 
 

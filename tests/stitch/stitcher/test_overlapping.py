@@ -1,8 +1,7 @@
-"""Overlapping inference: the alignment against the full dynamic programme, the choice
-against P4's eq. 18.
-"""
+"""Overlapping inference: the best alignment, and the choice by P4's eq. 18."""
 
 import math
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -22,54 +21,77 @@ def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
 
 
 def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
-    """The whole table: edits and substitutions of each cell.
+    """Return the edits of the best alignment, and its pairs, by the whole table.
 
-    Words of windows that do not overlap are far apart.
+    A cell holds edits and substitutions. Words of windows that do not overlap are far
+    apart.
     """
-
-    def list_words(items):
-        return [
-            (item.window, place, word, item.start, item.end)
-            for item in items
-            for place, word in enumerate(item.words)
-        ]
-
     odd = list_words(hypotheses[::2])
     even = list_words(hypotheses[1::2])
 
     def add(cell, edits, substitutions):
         return cell[0] + edits, cell[1] + substitutions
 
+    def leave_odd_alone(i, j):
+        return add(cost[i - 1][j], 1, 0)
+
+    def leave_even_alone(i, j):
+        return add(cost[i][j - 1], 1, 0)
+
     def pair(i, j):
-        left, right = odd[i - 1], even[j - 1]
-        far = left[4] <= right[3] or right[4] <= left[3]
-        return add(
-            cost[i - 1][j - 1],
-            math.inf if far else left[2] != right[2],
-            left[2] != right[2],
-        )
+        left = odd[i - 1]
+        right = even[j - 1]
+        far = left.end <= right.start or right.end <= left.start
+        differ = left.text != right.text
+        return add(cost[i - 1][j - 1], math.inf if far else differ, differ)
 
     cost = [[(0, 0)] * (len(even) + 1) for _ in range(len(odd) + 1)]
     for i in range(len(odd) + 1):
         for j in range(len(even) + 1):
-            moves = [add(cost[i - 1][j], 1, 0)] if i else []
-            moves += [add(cost[i][j - 1], 1, 0)] if j else []
-            moves += [pair(i, j)] if i and j else []
+            moves = []
+            if i:
+                moves.append(leave_odd_alone(i, j))
+            if j:
+                moves.append(leave_even_alone(i, j))
+            if i and j:
+                moves.append(pair(i, j))
             cost[i][j] = min(moves, default=(0, 0))
-    i, j, pairs = len(odd), len(even), []
+    i = len(odd)
+    j = len(even)
+    pairs = []
     while i or j:
-        alone_odd = i and cost[i][j] == add(cost[i - 1][j], 1, 0)
-        alone_even = j and cost[i][j] == add(cost[i][j - 1], 1, 0)
+        alone_odd = i and cost[i][j] == leave_odd_alone(i, j)
+        alone_even = j and cost[i][j] == leave_even_alone(i, j)
         if i and j and cost[i][j] == pair(i, j):
-            i, j = i - 1, j - 1
+            i -= 1
+            j -= 1
             pairs.append((odd[i][:3], even[j][:3]))
-        elif alone_odd and not (alone_even and even[j - 1][0] > odd[i - 1][0]):
+        # Of two that may be alone, the word of the later window comes last.
+        elif alone_odd and not (alone_even and even[j - 1].window > odd[i - 1].window):
             i -= 1
             pairs.append((odd[i][:3], None))
         else:
             j -= 1
             pairs.append((None, even[j][:3]))
     return cost[-1][-1][0], pairs[::-1]
+
+
+class Heard(NamedTuple):
+    """A word of a window, from whose start to whose end."""
+
+    window: int
+    place: int
+    text: str
+    start: float
+    end: float
+
+
+def list_words(items: list[Segment]) -> list[Heard]:
+    words = []
+    for item in items:
+        for place, text in enumerate(item.words):
+            words.append(Heard(item.window, place, text, item.start, item.end))
+    return words
 
 
 TEXTS = st.lists(
@@ -149,8 +171,9 @@ def test_windows_that_overlap_too_little_or_too_much(shift, message):
 
 
 def test_ties_are_decided_by_places_and_not_by_the_last_digit_of_floats():
-    """Of two words that are equally far from the middles of their windows, that of the
-    later window is taken, wherever the windows lie.
+    """Of two words equally far from the middles, that of the later window is taken.
+
+    It does not matter where the windows lie.
     """
     for shift in (0.1, 0.3, 0.7, 1.1, 8.3):
         first = Segment(

@@ -156,8 +156,9 @@ def test_windows_that_make_no_pairs_are_refused(tmp_path, style, heard, place):
 
 @pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])
 def test_stretches_of_a_long_text_have_the_words_said_in_their_time(overlap):
-    """A word a second, and a pause of 40 s in between: perfect stretches make the
-    transcript again.
+    """A word a second, and a pause of 40 s in between.
+
+    Perfect stretches make the transcript again.
     """
     turns = [Segment("r", "a", tuple(f"W{n}" for n in range(80)), 0.0, 80.0)]
     turns += [

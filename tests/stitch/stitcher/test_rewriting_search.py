@@ -61,11 +61,13 @@ def log_probabilities(
     model: torch.nn.Module, source: torch.Tensor, texts: list[list[int]]
 ) -> torch.Tensor:
     """Of texts of one length."""
-    count, ids = len(texts), torch.tensor(texts, dtype=torch.long)
+    count = len(texts)
+    ids = torch.tensor(texts, dtype=torch.long)
     encodings, lengths = model.encode(
         source.repeat(count, 1), torch.full((count,), len(source))
     )
-    begun, ended = pad(ids, (1, 0), value=EOS), pad(ids, (0, 1), value=EOS)
+    begun = pad(ids, (1, 0), value=EOS)
+    ended = pad(ids, (0, 1), value=EOS)
     scores, _ = model.decoder(
         encodings, lengths, begun, torch.full((count,), ids.size(1) + 1)
     )
@@ -74,8 +76,9 @@ def log_probabilities(
 
 @pytest.mark.parametrize("bonus", [0.0, 0.7])
 def test_a_wide_beam_finds_the_best_text(model, bonus):
-    """Among all texts of up to four tokens; the search goes on for as long as a longer
-    one could be better.
+    """The best of all texts of up to four tokens is found.
+
+    The search goes on for as long as a longer one could be better.
     """
     every = [
         [list(text) for text in itertools.product(range(EOS), repeat=length)]

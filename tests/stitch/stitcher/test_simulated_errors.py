@@ -75,7 +75,8 @@ def test_an_utterance_goes_to_another_speaker():
 
 def test_the_same_seed_gives_the_same_file(tmp_path):
     write_segments(tmp_path / "ref.json", [Segment("r", "a", WORDS, 0.0, 60.0)])
-    chosen, windowing = tmp_path / "errors.json", Windowing(8.0)
+    chosen = tmp_path / "errors.json"
+    windowing = Windowing(8.0)
     write_json(chosen, errors(*[0.3] * 5).model_dump())
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         output = tmp_path / f"{name}.jsonl"
