@@ -48,8 +48,7 @@ def write_arrays(
 
 
 def read_array(position: str) -> np.ndarray:
-    """Read the vector or matrix at a position of an scp file, such as
-    ``feats.ark:1234``.
+    """Read the vector or matrix at a position of an scp file: ``feats.ark:1234``.
 
     Refused are a command, and a pickle, as the library would run the code of either. A
     file that is missing or broken raises one of many exceptions.
@@ -70,7 +69,7 @@ def read_array(position: str) -> np.ndarray:
 
 
 @contextmanager
-def refused_commands() -> Iterator[None]:
+def forbid_commands() -> Iterator[None]:
     """In this block, let the libraries that read ark files for ESPnet refuse commands.
 
     Those in a data dir of somebody else are anybody's.
@@ -109,8 +108,7 @@ def _import_library() -> ModuleType:
 
 @dataclass(frozen=True)
 class ArkShard:
-    """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a
-    folder.
+    """Recordings whose matrices go to a folder, as ``matrices.ark`` and its scp.
 
     It appears when complete. ``key`` is a hash of the settings and of the names, sizes
     and times of the audio files. ``compute`` computes the matrices of ``audio``,

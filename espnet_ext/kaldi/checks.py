@@ -137,7 +137,7 @@ def validate_data_dir(
     if non_print:
         scans = {name: _allow_all_characters(scan) for name, scan in scans.items()}
     problems = validate_scan(data, scans, require_text=require_text, files=files)
-    warnings = warn(data)
+    warnings = find_warnings(data)
     if audio and not problems:  # the tables first: opening 280,000 files takes long
         problems = check_audio(data, rate=rate, warnings=warnings)
     for warning in warnings:
@@ -328,7 +328,7 @@ def find_derived_faults(data: data_dir.DataDir) -> dict[str, tuple[str, ...]]:
     return faults
 
 
-def warn(data: data_dir.DataDir) -> list[Problem]:
+def find_warnings(data: data_dir.DataDir) -> list[Problem]:
     """List what is allowed but rarely intended.
 
     Speakers that are not a prefix, unused recordings, unchecked audio.

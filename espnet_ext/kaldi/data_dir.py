@@ -212,7 +212,7 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone_in(target.parent):  # not between the two renames of another process
+    with _hold_lock(target.parent):  # not between the two renames of another process
         if target.exists():
             _require_ours(target)
     # Beside the target, since a rename must not cross file systems.
@@ -224,7 +224,7 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
         yield new
         # Two renames, since none replaces a folder that holds something. Whoever looks
         # between them finds no folder; only our own processes wait.
-        with _alone_in(target.parent):
+        with _hold_lock(target.parent):
             if target.exists():
                 os.rename(target, old)
             try:
@@ -238,7 +238,7 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _hold_lock(folder: Path) -> Iterator[None]:
     """Hold a lock on a folder, where its file system has locks.
 
     The system releases it when this process ends.

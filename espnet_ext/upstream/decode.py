@@ -8,7 +8,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
-from espnet_ext.kaldi.arks import refused_commands
+from espnet_ext.kaldi.arks import forbid_commands
 from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.upstream import options as espnet_options
@@ -205,7 +205,7 @@ def decode_shard(shard: Shard) -> None:
             return speech2text
 
         try:
-            with refused_commands():  # the data dir may be anybody's
+            with forbid_commands():  # the data dir may be anybody's
                 inference.inference(args, build_or_reuse)
         except InputError:
             raise

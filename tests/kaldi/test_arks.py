@@ -13,8 +13,8 @@ import soundfile
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import (
+    forbid_commands,
     read_array,
-    refused_commands,
     split_into_shards,
     write_arks,
     write_arrays,
@@ -175,7 +175,7 @@ def test_no_entry_runs_a_command(tmp_path, library, entry):
         lambda: read_audio_table(tmp_path),
     ):
         (tmp_path / "wav.scp").write_text(f"u1 {command}\n")
-        with refused_commands(), pytest.raises(InputError, match="command"):
+        with forbid_commands(), pytest.raises(InputError, match="command"):
             read()
     assert not (tmp_path / "ran").exists()
 
@@ -184,7 +184,7 @@ def test_ones_own_pipes_are_read_outside_of_the_block(tmp_path, library):
     position = write_arrays(tmp_path / "own.ark", {"u": np.ones((2, 3), np.float32)})
     offset = position["u"].rpartition(":")[2]
     command = f"tail -c +{int(offset) + 1} {tmp_path / 'own.ark'} |"
-    with refused_commands(), pytest.raises(InputError, match="command"):
+    with forbid_commands(), pytest.raises(InputError, match="command"):
         library.load_mat(command)
     assert library.load_mat(command).shape == (2, 3)
 

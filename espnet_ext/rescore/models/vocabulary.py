@@ -63,8 +63,7 @@ def compute_log_probs(
     plain: bool,
     **inputs: torch.Tensor,
 ) -> torch.Tensor:
-    """Return natural log-probabilities of tokens, (n,), in float32 or a more exact
-    type.
+    """Return natural log-probabilities of tokens, (n,), in float32 or more exact.
 
     None is above 0, in bfloat16 either: there a target's logit is rounded as it is in
     the sum. ``chosen``: positions that are needed, (rows, positions), bool;

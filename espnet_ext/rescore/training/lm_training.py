@@ -99,7 +99,7 @@ def adapt_language_model(
         scorer,
         lines,
         dev_lines,
-        config.training(),
+        config.select_training(),
         output,
         log,
         config.mask_probability,

@@ -44,27 +44,27 @@ def make_examples(lists: Sequence[NBest]) -> list[Example]:
     return [Example(nbest, tuple(own)) for nbest, own in pairs]
 
 
-def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
+def compute_expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
     """Return the expected word errors (P3, eq. 4) of one N-best list.
 
     They are over the list in place of all texts (P3, eq. 5), by posteriors (P3, eq. 6):
     the softmax of the scores. ``scores``: s_i of eq. 1,
     log-probabilities up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
 
-    >>> expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
+    >>> compute_expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
     tensor(2.)
     """
     posteriors = scores.softmax(dim=0)
     return (posteriors * errors).sum()
 
 
-def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
+def count_effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
     """Return how many hypotheses share the posterior of a list, from 1 to n.
 
     It is the exponential of the entropy. Near 1 the expected errors have no gradient,
     whatever the errors are.
 
-    >>> round(float(effective_hypotheses(torch.tensor([0.0, 0.0, -100.0]))), 3)
+    >>> round(float(count_effective_hypotheses(torch.tensor([0.0, 0.0, -100.0]))), 3)
     2.0
     """
     log_posteriors = scores.log_softmax(dim=0)
@@ -82,7 +82,7 @@ class MwerLoss:
     # alpha; CE is the scorer's negative (pseudo-)log-likelihood of the reference
     ce_weight: float = 0.0
 
-    def texts(self, batch: Sequence[Example]) -> list[list[str]]:
+    def list_texts(self, batch: Sequence[Example]) -> list[list[str]]:
         """Return the texts to score, those of each utterance's hypotheses.
 
         Its reference is at the end if the loss needs it.
@@ -93,7 +93,7 @@ class MwerLoss:
                 texts.append(item.nbest.ref or "")
         return lists
 
-    def mwer(
+    def compute_mwer(
         self, scores: Sequence[torch.Tensor], batch: Sequence[Example]
     ) -> dict[str, torch.Tensor]:
         """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`.
@@ -108,8 +108,8 @@ class MwerLoss:
             total = own + self.first_pass_weight * first_pass
             scaled = self.posterior_scale * total
             own_errors = scaled.new_tensor(item.errors)
-            errors.append(expected_errors(scaled, own_errors))
-            effective.append(effective_hypotheses(scaled.detach()))
+            errors.append(compute_expected_errors(scaled, own_errors))
+            effective.append(count_effective_hypotheses(scaled.detach()))
         return {
             "mwer": torch.stack(errors).mean(),
             "effective": torch.stack(effective).mean(),
@@ -121,11 +121,11 @@ class MwerLoss:
         """Return means over the utterances: ``loss``, ``mwer``, ``effective``, ``ce``.
 
         ``mwer`` are the expected errors (P3, eq. 7). ``scores``: for each utterance log
-        P_LM of its :meth:`texts`, (n,), or (n + 1,) with the reference. ``effective``,
-        the hypotheses that share the posterior, is no part of the loss; ``ce`` is there
-        with ``ce_weight``.
+        P_LM of its :meth:`list_texts`, (n,), or (n + 1,) with the reference.
+        ``effective``, the hypotheses that share the posterior, is no part of the loss;
+        ``ce`` is there with ``ce_weight``.
         """
-        values = self.mwer(scores, batch)
+        values = self.compute_mwer(scores, batch)
         if not self.ce_weight:
             return {"loss": values["mwer"], **values}
         references = torch.stack([lm[-1] for lm in scores])
@@ -144,7 +144,7 @@ def backward(
     :func:`count_kept_graphs` counts keep their graphs, so that they are computed only
     once.
     """
-    lists = loss.texts(batch)
+    lists = loss.list_texts(batch)
     chunks = scorer.chunks(lists)
     device = next(scorer.parameters()).device
     positions = [chunk.ids.numel() for chunk in chunks]

@@ -111,7 +111,9 @@ def train_rescorer(
     scale = config.posterior_scale or find_scale(weight)
     loss = MwerLoss(weight, scale, config.ce_weight)
     scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
-    report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
+    report = train_mwer(
+        scorer, train_on, dev, loss, config.select_training(), output, log
+    )
     log(describe_result(output, report))
 
 
@@ -181,7 +183,7 @@ def train_mwer(
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
     """Refuse texts that are too long for the model, and name the utterance."""
     # Before hours of training are spent: the longest may be in the last batch.
-    lists = loss.texts(items)
+    lists = loss.list_texts(items)
     names = [item.nbest.utt_id for item in items]
     for start in range(0, len(items), CHECKED_TOGETHER):
         block = slice(start, start + CHECKED_TOGETHER)
@@ -202,8 +204,7 @@ def _read(
 
 
 def find_scale(weight: float) -> float:
-    """Return the default posterior scale: the first pass counts at most once, however
-    large its weight lambda is.
+    """Return the default posterior scale, by which the first pass counts at most once.
 
     With a large lambda posteriors of the sum are nearly one-hot, and expected errors
     have no gradient.
@@ -215,8 +216,7 @@ def find_scale(weight: float) -> float:
 
 
 def find_tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
-    """Return the lambda of eq. 8 and 9 that rescores lists best before MWER training,
-    the default.
+    """Return the default lambda of eq. 8 and 9, which rescores best before training.
 
     P3 does not say which lambda it trained with. For a pooled scorer it is 1: its new
     layer has learnt nothing yet that could be tuned, and finds the scale of its scores
@@ -247,7 +247,7 @@ def evaluate(
         "wer": 100 * tuned.errors / tuned.words,
         "lambda": tuned.weights[FIRST_PASS],
     }
-    for name, value in loss.mwer(scores, examples).items():
+    for name, value in loss.compute_mwer(scores, examples).items():
         found[name] = value.item()
     return found
 

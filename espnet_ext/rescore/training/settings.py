@@ -29,12 +29,12 @@ class TrainingSettings(StrictMapping):
     checkpoint_minutes: Positive = 10.0  # most time between checkpoints
     seed: Whole = 0  # for the examples' order, dropout and all other random numbers
 
-    def steps(self, examples: int) -> int:
+    def count_updates(self, examples: int) -> int:
         """Return the total number of updates.
 
-        >>> TrainingSettings(batch_size=4, epochs=3).steps(10)
+        >>> TrainingSettings(batch_size=4, epochs=3).count_updates(10)
         9
-        >>> TrainingSettings(batch_size=4, max_steps=2).steps(10)
+        >>> TrainingSettings(batch_size=4, max_steps=2).count_updates(10)
         2
         """
         steps = math.ceil(examples / self.batch_size) * self.epochs
@@ -42,10 +42,9 @@ class TrainingSettings(StrictMapping):
 
 
 class ModelSettings(TrainingSettings):
-    """Set what trainings of ``lm``, a folder or hub name of a model, need besides their
-    hyperparameters.
+    """Set what trainings of a model need besides their hyperparameters.
 
-    ``scorer`` and ``casing`` are those of
+    ``lm`` is its folder, or a name on the hub. ``scorer`` and ``casing`` are those of
     :func:`espnet_ext.rescore.models.scorers.load_lm`, the others those of
     :meth:`espnet_ext.rescore.models.language_model.LmScorer.prepare_training`.
     """
@@ -57,7 +56,7 @@ class ModelSettings(TrainingSettings):
     amp: Flag = False
     use_tf32: Flag = False
 
-    def training(self) -> TrainingSettings:
+    def select_training(self) -> TrainingSettings:
         """Return the hyperparameters alone."""
         return TrainingSettings(
             **{name: getattr(self, name) for name in TrainingSettings.model_fields}

@@ -162,7 +162,7 @@ class _Run:
         self.key = key
         self.log = log
         self.accelerator = accelerator
-        self.total = settings.steps(len(task.examples))
+        self.total = settings.count_updates(len(task.examples))
         self.parameters = [
             parameter
             for parameter in task.module.parameters()

@@ -164,7 +164,7 @@ def test_gradients_in_chunks_are_those_of_one_graph(which, ce_weight):
     scorer = make_scorer(which).train()
     loss = MwerLoss(first_pass_weight=0.7, ce_weight=ce_weight)
     batch = balanced(scorer, loss.first_pass_weight)
-    assert len(scorer.chunks(loss.texts(batch))) > 1
+    assert len(scorer.chunks(loss.list_texts(batch))) > 1
     values = backward(scorer, batch, loss)
     found = gradients(scorer)
     scorer.zero_grad()
@@ -231,7 +231,9 @@ def recorded(scorer) -> list[torch.Tensor]:
 def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which):
     scorer = make_scorer(which, dropout=0.3).train()
     scorer.budget, seen = 16, recorded(scorer)
-    positions = [chunk.ids.numel() for chunk in scorer.chunks(MwerLoss().texts(BATCH))]
+    positions = [
+        chunk.ids.numel() for chunk in scorer.chunks(MwerLoss().list_texts(BATCH))
+    ]
     count = len(positions)
     torch.manual_seed(5)
     backward(scorer, BATCH, MwerLoss())
@@ -254,7 +256,7 @@ def test_chunks_whose_graphs_fit_at_once_are_computed_once(which):
     scorer.zero_grad()
     scorer.budget, seen = 10_000, recorded(scorer)
     assert backward(scorer, BATCH, MwerLoss()) == pytest.approx(bounded)
-    assert len(seen) == len(scorer.chunks(MwerLoss().texts(BATCH)))
+    assert len(seen) == len(scorer.chunks(MwerLoss().list_texts(BATCH)))
     torch.testing.assert_close(gradients(scorer), expected, rtol=1e-4, atol=1e-6)
 
 
@@ -285,7 +287,7 @@ def test_memory_is_that_of_one_chunk():
     bounded = most_saved(lambda: backward(scorer, BATCH, MwerLoss()))
     largest = max(
         most_saved(lambda chunk=chunk: scorer.terms(chunk)[0].sum().backward())
-        for chunk in scorer.chunks(MwerLoss().texts(BATCH))
+        for chunk in scorer.chunks(MwerLoss().list_texts(BATCH))
     )
     assert largest <= bounded < 1.1 * largest
     assert bounded < whole / 4

@@ -60,5 +60,5 @@ def test_what_is_missing_is_named():
 def test_good_settings_are_taken():
     values = NEEDED | {"max_steps": None, "seed": 1, "lr": 1, "posterior_scale": 2}
     found = check_settings(MwerSettings, values, "x")
-    assert found.training() == TrainingSettings(batch_size=4, lr=1.0, seed=1)
+    assert found.select_training() == TrainingSettings(batch_size=4, lr=1.0, seed=1)
     assert found.posterior_scale == 2.0
