@@ -162,7 +162,7 @@ def _weights(
     required=True,
     multiple=True,
     metavar="DIR",
-    help="Folder or hub name of a transformers model; repeat it for several.",
+    help="Folder, GGUF file or hub name of a model; repeat it for several.",
 )
 @common.choice("--scorer", SCORERS, "Kind of score.  [default: as saved]", default=None)
 @common.casing
@@ -197,6 +197,13 @@ def _weights(
     type=common.COUNT,
     metavar="N",
     help="Most tokens of one forward pass.  [default: 1024]",
+)
+@common.path(
+    "--scores",
+    "Folder of kept scores, which any rescoring may use again.  [default: scores "
+    "in --output]",
+    metavar="DIR",
+    kind=common.WRITTEN,
 )
 @common.ngpu(several=True)
 @common.output("Folder for the results.")

@@ -10,11 +10,13 @@
 ``training/mwer.py``                  minimum word error rate, eq. 4 to 9 (section 5)
 ``training/lm_training.py``           adaptation to the domain (4.2.2)
 ``second_pass.py``                    lists in, rescored lists out
+``kept_scores.py``                    no text is scored twice
 ====================================  ==================================================
 
 The recipe is ``egs/librispeech_rescore``.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from espnet_ext.errors import InputError
 
 SCORERS = ("causal", "pll", "pooled")
 POOLINGS = ("last", "cls", "attention")
+GGUF = ".gguf"
 
 
 class ScorerKind(NamedTuple):
@@ -37,14 +40,31 @@ class ScorerKind(NamedTuple):
         return " ".join(part for part in self if part)
 
 
+def is_gguf(name: str | Path) -> bool:
+    """Tell whether a model is a file of llama.cpp's format."""
+    return Path(name).suffix.lower() == GGUF
+
+
 def check_model_path(name: str | Path) -> None:
-    """Refuse a language model's path that is no folder.
+    """Refuse a language model's path that is neither a folder nor a GGUF file.
 
     A hub name is ``model`` or ``user/model``.
     """
     text = str(name)
+    if is_gguf(text):
+        _check_gguf(Path(text))
+        return
     is_path = (
         text.startswith((".", "/", "~")) or text.count("/") > 1 or Path(text).is_file()
     )
     if is_path and not Path(text).is_dir():
         raise InputError(f"{text}: no such folder of a language model: check the path")
+
+
+def _check_gguf(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: check the path")
+    if find_spec("gguf") is None:
+        raise InputError(
+            f"{path}: a GGUF file needs the package gguf: pip install 'espnet_ext[gguf]'"
+        )

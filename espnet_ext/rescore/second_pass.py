@@ -5,6 +5,7 @@ re-rank the lists.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.selection import (
@@ -24,6 +25,12 @@ from espnet_ext.rescore.devices import (
     main_prints,
     map_shared,
 )
+from espnet_ext.rescore.kept_scores import (
+    ListScorer,
+    Scoring,
+    identify_model,
+    score_with_kept,
+)
 from espnet_ext.rescore.outcome import (
     Outcome,
     check_output,
@@ -41,8 +48,7 @@ from espnet_ext.rescore.weights import (
 from espnet_ext.text.nbest import NBest, split_reference
 from espnet_ext.work.precision import has_bfloat16
 
-# New scores of each hypothesis of each list, in the order given.
-ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
+KEPT = "scores"  # in the folder of a second pass, unless another is named
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class SecondPass:
     used of both; ``reference`` and ``tune_references`` are needed if the lists have
     none. Weights that are not named have 1. ``utt2spk`` has the speakers of ``nbest``,
     None: those that :func:`espnet_ext.nbest.speakers.find_speakers` finds.
+    ``scores`` is the folder of kept scores (:mod:`espnet_ext.rescore.kept_scores`),
+    None: one in ``output``.
     """
 
     nbest: Path
@@ -66,6 +74,7 @@ class SecondPass:
     weights: Weights = field(default_factory=dict)
     selection: Selection = ALL
     utt2spk: Path | None = None
+    scores: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,8 @@ class LanguageModel:
     """Name a language model of ``transformers`` that is loaded after everything else
     has been checked.
 
-    ``path``: folder, or name on the hub; ``label``: name of the scores that it adds;
-    ``scorer``, ``casing``, ``dtype``: see
+    ``path``: folder, GGUF file or name on the hub; ``label``: name of the scores that
+    it adds; ``scorer``, ``casing``, ``dtype``: see
     :func:`espnet_ext.rescore.models.scorers.load_lm`; ``positions``: most tokens of a
     forward pass; ``amp``: compute in bfloat16, with parameters as they are.
     """
@@ -86,6 +95,17 @@ class LanguageModel:
     dtype: str | None = None
     positions: int | None = None
     amp: bool = False
+
+    def identify(self) -> dict[str, Any]:
+        """Return what a score depends on besides the text."""
+        return {
+            "model": Path(self.path).name,
+            "content": identify_model(self.path),
+            "scorer": self.scorer,
+            "casing": self.casing,
+            "dtype": self.dtype or "float32",
+            "amp": self.amp,
+        }
 
     def load(self, ngpu: int = 0, log: Callable[[str], None] = print) -> ListScorer:
         """Load the model, and return a function that scores lists with it.
@@ -102,11 +122,16 @@ class LanguageModel:
         model.budget = self.positions or model.budget
         model.amp = self.amp and has_bfloat16(device, "amp")
 
+        has_looked = False
+
         def score(lists: Sequence[NBest]) -> list[list[float]]:
-            texts = (hyp.text for nbest in lists for hyp in nbest.hyps)
-            warning = model.casing_warning(texts)
-            if warning:
-                log(warning)
+            nonlocal has_looked
+            if not has_looked:
+                has_looked = True
+                texts = (hyp.text for nbest in lists for hyp in nbest.hyps)
+                warning = model.casing_warning(texts)
+                if warning:
+                    log(warning)
             return map_shared(lambda own: score_nbest(model, own), lists)
 
         return score
@@ -127,7 +152,8 @@ def rescore(
     - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have
       references;
     - after tuning, ``interpolation.json``: the weights, and ``curves.tsv``: the errors
-      of the development lists by each of them.
+      of the development lists by each of them;
+    - ``scores``: the kept scores of all texts, unless ``job`` names another folder.
 
     All lists are read and checked before a model is loaded, and models are loaded one
     after the other. With several GPUs, each has a process, and nothing is returned.
@@ -176,8 +202,9 @@ def rescore(
     same = development == lists
     scored = lists
     tuned_on = [] if same else development
+    kept = job.scores or job.output / KEPT
     for model in models:
-        score = model.load(ngpu, log)
+        score = score_with_kept(_name_scoring(model, ngpu, log), kept, log)
         tuned_on = add_scores(tuned_on, score, model.label) if tuned_on else []
         scored = add_scores(scored, score, model.label)
     tuned: Tuned | None = None
@@ -194,6 +221,12 @@ def rescore(
     for line in list_outcome(outcome):
         log(line)
     return outcome
+
+
+def _name_scoring(
+    model: LanguageModel, ngpu: int, log: Callable[[str], None]
+) -> Scoring:
+    return Scoring(model.label, model.identify(), lambda: model.load(ngpu, log))
 
 
 def _check_given_weights(job: SecondPass, names: Collection[str]) -> Weights:

@@ -82,13 +82,15 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(LanguageModel, "load", load)
     decode, text, output = str(folder / "decode"), str(folder / "text"), folder / "out"
+    lm = folder / "lm"
+    lm.mkdir()
     arguments = [
         "--nbest",
         decode,
         "--ref",
         text,
         "--lm",
-        "gpt2",
+        str(lm),
         "--scorer",
         "causal",
         "--casing",
@@ -106,7 +108,7 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
             str(output),
         ]
     )
-    assert asked == [("gpt2", "causal", "lower")]
+    assert asked == [(str(lm), "causal", "lower")]
     assert capsys.readouterr().out.splitlines() == [
         f"{decode}: 1 repeated texts dropped, the best of each kept",
         "warning: the weights are tuned on the lists that are rescored: their "
@@ -123,6 +125,6 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     ]
     assert (output / "text").read_text() == "a ONE TWO\nb TREE\nc\n"
     assert read_nbest(output / "nbest.jsonl")[0].hyps[0].scores == {"second_lm": -1.0}
-    again = ["--nbest", decode, "--lm", "gpt2", "--weight", "first_pass=0.666667"]
+    again = ["--nbest", decode, "--lm", str(lm), "--weight", "first_pass=0.666667"]
     call(["rescore", *again, "--output", str(folder / "again")])
     assert (folder / "again" / "text").read_text() == (output / "text").read_text()

@@ -83,5 +83,7 @@ def test_masks_show_the_spectrogram_and_what_is_left_of_it():
     }
     assert original.get_extent()[:2] == pytest.approx([0.0, 1.2])
     assert tuple(first.cmap.get_bad()) == to_rgba(MASKED)
-    assert f"{100 * shown.compute_masked_share(0.0):.1f} %" in panels[2].get_title(loc="left")
+    assert f"{100 * shown.compute_masked_share(0.0):.1f} %" in panels[2].get_title(
+        loc="left"
+    )
     assert panels[2].get_xlabel() == "Time (s)"

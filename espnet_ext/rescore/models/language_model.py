@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from transformers.utils import logging
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import check_model_path
+from espnet_ext.rescore import check_model_path, is_gguf
 from espnet_ext.rescore.models.prefix_trees import takes_trees
 from espnet_ext.work.files import write_json
 from espnet_ext.work.precision import has_bfloat16
@@ -55,28 +55,33 @@ def load(
 
     Code that comes with them is not run. Some families put a pooling layer on the first
     token's hidden state. It is dropped, since masked language models are trained
-    without it. ``name`` is a folder or a name on the hub, ``dtype`` a key of
-    ``DTYPES``.
+    without it. ``name`` is a folder, a GGUF file or a name on the hub, ``dtype`` a key
+    of ``DTYPES``.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
+    place, file = locate_model(name)
     try:
         # Missing weights are checked below; those of other layers do not matter.
         with quiet():
             # not None, which is the default: then transformers would ask on the
             # terminal whether to run its code
-            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(
+                place, trust_remote_code=False, **file
+            )
             options = {
                 "dtype": DTYPES[dtype],
                 "output_loading_info": True,
                 "trust_remote_code": False,
             }
-            model, report = loader.from_pretrained(name, **options)
+            model, report = loader.from_pretrained(place, **options, **file)
     except Exception as error:
         # mostly OSError, but also what the readers of the files raise
         raise InputError(
             f"{name}: no language model and tokenizer that load ({reason(error)}"
         ) from error
+    if file:
+        forget_gguf(model)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     missing = report["missing_keys"]
@@ -95,6 +100,28 @@ def load(
             "into the folder as well"
         )
     return model, tokenizer
+
+
+def locate_model(name: str | Path) -> tuple[str | Path, dict[str, str]]:
+    """Return what ``from_pretrained`` takes for a model: a folder or a hub name, and for
+    a GGUF file its folder, with the name of the file as an option.
+    """
+    check_model_path(name)
+    if not is_gguf(name):
+        return name, {}
+    path = Path(name).absolute()
+    return path.parent, {"gguf_file": path.name}
+
+
+def forget_gguf(model: PreTrainedModel) -> None:
+    """Make a model that was read from a GGUF file one like any other.
+
+    Its weights are numbers of full precision now. What its config says of the file
+    would make a saved copy look for it.
+    """
+    del model.config.quantization_config
+    model.hf_quantizer = None
+    model.is_quantized = False
 
 
 @contextmanager
@@ -146,11 +173,12 @@ def take_first_line(error: BaseException) -> str:
 
 def read_config(name: str | Path) -> PreTrainedConfig:
     """Return the config of a model."""
-    check_model_path(name)
+    place, file = locate_model(name)
     try:
         with quiet():
-            return AutoConfig.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+            return AutoConfig.from_pretrained(place, trust_remote_code=False, **file)
+    except Exception as error:
+        # mostly OSError and ValueError, of a GGUF file also what its reader raises
         raise InputError(f"{name}: no language model ({reason(error)}") from error
 
 
