@@ -125,7 +125,7 @@ def oracle(
     say("\n".join(format_oracle_report(make_oracle_report(lists))))
 
 
-def _weights(
+def _parse_weights(
     _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
     """Return weights by names of scores; a number alone does not say whose it is."""
@@ -182,7 +182,7 @@ def _weights(
     "--weight",
     "weights",
     multiple=True,
-    callback=_weights,
+    callback=_parse_weights,
     metavar="NAME=X",
     help=(
         "The weight of the first pass (first_pass, lambda of eq. 1) or of a language "

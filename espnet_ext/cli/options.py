@@ -210,7 +210,7 @@ def nbest(
     return path("--nbest", what, metavar="LISTS", required=True, several=several)
 
 
-def _parts(
+def _parse_parts(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> dict[str, float]:
     """Return the weights of the parts of a first pass, none if its total is used."""
@@ -237,7 +237,7 @@ def selection(function: Callable[..., Any]) -> Callable[..., Any]:
     parts = click.option(
         "--first-pass",
         "parts",
-        callback=_parts,
+        callback=_parse_parts,
         metavar="NAME=X,...",
         help=(
             "Rank lists by these parts of the first pass, weighted, such as "
