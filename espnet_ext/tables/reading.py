@@ -207,27 +207,21 @@ class Tables:
         for name, column in self.columns.items():
             columns[name] = replace(column, shown=_name_shown(column, names))
 
-        def blank(table: Table) -> Table:
-            rows = (
-                replace(
-                    row,
-                    name=name_row(row, names),
-                    paper=dict.fromkeys(row.paper),
-                    spread=None,
-                    curve=names.get(row.curve, row.curve),
-                )
-                for row in table.rows
-            )
-            figure = table.figure and replace(table.figure, largest={})
-            return replace(
+        tables = {}
+        for name, table in self.tables.items():
+            rows = [_remove_paper_of_row(row, names) for row in table.rows]
+            own_columns = [columns[column.name] for column in table.columns]
+            reductions = [columns[column.name] for column in table.reductions]
+            figure = table.figure
+            if figure is not None:
+                figure = replace(figure, largest={})
+            tables[name] = replace(
                 table,
                 rows=tuple(rows),
-                columns=tuple(columns[column.name] for column in table.columns),
-                reductions=tuple(columns[column.name] for column in table.reductions),
+                columns=tuple(own_columns),
+                reductions=tuple(reductions),
                 figure=figure,
             )
-
-        tables = {name: blank(table) for name, table in self.tables.items()}
         return replace(self, tables=tables, columns=columns)
 
     def list_seeds(self, system: str, scale: str) -> list[int]:
@@ -242,6 +236,16 @@ class Tables:
         path = self.path.with_name(f"{scale}.yaml")
         below = read_yaml(path).get(schema.OVER) if path.is_file() else None
         return [1] if below is None else self.list_seeds(system, below)
+
+
+def _remove_paper_of_row(row: Row, names: Mapping[str, str]) -> Row:
+    return replace(
+        row,
+        name=name_row(row, names),
+        paper=dict.fromkeys(row.paper),
+        spread=None,
+        curve=names.get(row.curve, row.curve),
+    )
 
 
 def name_row(row: Row, names: Mapping[str, str]) -> str:
@@ -407,10 +411,17 @@ class _Reader:
         )
         rows = []
         for number, row in enumerate(entry.rows):
-            numbers = row.paper or (None,) * len(entry.columns)
-            paper = dict(zip(entry.columns, numbers, strict=True))
-            where = f"{place}.rows[{number}] ({row.name})"
-            rows.append(self.make_row(where, row.name, row.system, row.decoding, paper))
+            paper: dict[str, float | None] = dict.fromkeys(entry.columns)
+            if row.paper:
+                paper = dict(zip(entry.columns, row.paper, strict=True))
+            made = self.make_row(
+                f"{place}.rows[{number}] ({row.name})",
+                row.name,
+                row.system,
+                row.decoding,
+                paper,
+            )
+            rows.append(made)
         return replace(table, rows=tuple(rows), reductions=reductions)
 
     def make_figure(self, entry: schema.FigureEntry, scale: str | None) -> Table:
@@ -445,8 +456,13 @@ class _Reader:
         for curve in entry.curves:
             if curve.largest is not None:
                 largest[curve.name] = curve.largest
-        label = f"{axis.label} ({axis.unit})"
-        figure = Figure(label, axis.unit, entry.y, entry.baseline, largest)
+        figure = Figure(
+            axis=f"{axis.label} ({axis.unit})",
+            unit=axis.unit,
+            y=entry.y,
+            start=entry.baseline,
+            largest=largest,
+        )
         return Table(table, entry.caption, columns, tuple(rows.values()), figure=figure)
 
     def make_point(

@@ -13,8 +13,10 @@ def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
     If there are several, their average has a column. The paper's numbers and the
     recipe's claims are of other test sets, and go.
     """
-    quantities = [column for column in tables.columns.values() if not column.sets]
-    columns = {column.name: column for column in quantities}
+    columns = {}
+    for name, column in tables.columns.items():
+        if not column.sets:
+            columns[name] = column
     measures = _list_measures(tables.columns.values())
     sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
     sets[AVERAGE] = tuple(names)
@@ -37,11 +39,17 @@ def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
 
 def _list_measures(columns: Iterable[Column]) -> list[str | None]:
     """List the measures of error rates, each once, in the order of the columns."""
-    return list(dict.fromkeys(column.measure for column in columns if column.sets))
+    measures: list[str | None] = []
+    for column in columns:
+        if column.sets and column.measure not in measures:
+            measures.append(column.measure)
+    return measures
 
 
 def _name_column(test_set: str, measure: str | None) -> str:
-    return f"{test_set} {measure}" if measure else test_set
+    if measure is None:
+        return test_set
+    return f"{test_set} {measure}"
 
 
 def _replace_columns(
@@ -49,20 +57,27 @@ def _replace_columns(
 ) -> Table:
     if table.figure:
         return _replace_curves(table, table.figure, columns, names)
-    shown = [*names, AVERAGE] if len(names) > 1 else list(names)
+    shown = list(names)
+    if len(names) > 1:
+        shown.append(AVERAGE)
     own = []
     for name in shown:
         for measure in _list_measures(table.columns):
-            own.append(columns[_name_column(name, measure)])
-    own += [column for column in table.columns if not column.sets]
+            full = _name_column(name, measure)
+            own.append(columns[full])
+    for column in table.columns:
+        if not column.sets:
+            own.append(column)
     # reductions are of the average, or of the only test set
     reductions = []
     for measure in _list_measures(table.reductions):
-        reductions.append(columns[_name_column(shown[-1], measure)])
+        full = _name_column(shown[-1], measure)
+        reductions.append(columns[full])
+    rows = [_remove_numbers(row, own) for row in table.rows]
     return replace(
         table,
         columns=tuple(own),
-        rows=tuple(_remove_numbers(row, own) for row in table.rows),
+        rows=tuple(rows),
         reductions=tuple(reductions),
     )
 
@@ -78,7 +93,9 @@ def _replace_curves(
     made = []
     for name in names:
         for rows in curves:
-            curve = name if len(curves) == 1 else f"{rows[0].curve} on {name}"
+            curve = name
+            if len(curves) > 1:
+                curve = f"{rows[0].curve} on {name}"
             for row in rows:
                 shown = f"{curve} at {row.x:g} {figure.unit}"
                 new = replace(row, name=shown, curve=curve)
@@ -101,12 +118,14 @@ def _list_different_curves(rows: Sequence[Row]) -> list[list[Row]]:
         curves.setdefault(row.curve, []).append(row)
     different: dict[tuple, list[Row]] = {}
     for own in curves.values():
-        points = tuple((row.x, row.system, row.decoding) for row in own)
-        different.setdefault(points, own)
+        points = []
+        for row in own:
+            points.append((row.x, row.system, row.decoding))
+        different.setdefault(tuple(points), own)
     return list(different.values())
 
 
 def _remove_numbers(row: Row, columns: Sequence[Column]) -> Row:
     """Return a row with these columns, in which the paper has no numbers."""
-    paper = dict.fromkeys(column.name for column in columns)
-    return replace(row, paper=paper, spread=None)
+    names = [column.name for column in columns]
+    return replace(row, paper=dict.fromkeys(names), spread=None)
