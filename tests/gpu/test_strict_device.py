@@ -1,5 +1,6 @@
-"""Every plugin on a device that refuses mixed devices: forward, backward and search,
-with the results of the CPU.
+"""Every plugin on a device that refuses mixed devices, with the results of the CPU.
+
+Tried are forward, backward and search.
 """
 
 from typing import Any
@@ -7,7 +8,14 @@ from typing import Any
 import pytest
 import tiny_scorers
 import torch
-from small_systems import SEARCHES, SYSTEMS, SmallSystem, search_beams, write_files
+from small_systems import (
+    SEARCHES,
+    SYSTEMS,
+    Batch,
+    SmallSystem,
+    search_beams,
+    write_files,
+)
 from strict_tensor import strict_device
 
 from espnet_ext.registry import PLUGINS
@@ -39,13 +47,12 @@ def train_once(system: SmallSystem, model: Any, device: str) -> float:
     """Take an update with the system's optimizer and scheduler; return the loss."""
     from espnet2.tasks.abs_task import optim_classes, scheduler_classes
 
-    batch = {key: value.to(device) for key, value in system.make_batch().items()}
+    batch = move_batch(system.make_batch(), device)
     torch.manual_seed(1)  # masks of Small Energy Masking and spectrograms
-    loss = model.train()(**batch)[0]
+    loss, *_ = model.train()(**batch)
     loss.mean().backward()
-    optimizer = optim_classes[system.config.get("optim", "adam")](
-        [each for each in model.parameters() if each.requires_grad], lr=1e-3
-    )
+    make_optimizer = optim_classes[system.config.get("optim", "adam")]
+    optimizer = make_optimizer(list_trained(model), lr=1e-3)
     name = system.config.get("scheduler")
     if name:
         scheduler_classes[name](optimizer, **SCHEDULERS[name])
@@ -53,8 +60,19 @@ def train_once(system: SmallSystem, model: Any, device: str) -> float:
     return float(loss.mean())
 
 
+def move_batch(batch: Batch, device: str) -> Batch:
+    return {key: each.to(device) for key, each in batch.items()}
+
+
+def list_trained(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [each for each in model.parameters() if each.requires_grad]
+
+
 def test_no_plugin_is_left_out():
-    assert PLUGINS.keys() <= set().union(*(each.plugins for each in SYSTEMS.values()))
+    tried = set()
+    for system in SYSTEMS.values():
+        tried |= system.plugins
+    assert PLUGINS.keys() <= tried
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -62,8 +80,8 @@ def test_a_system_trains_and_searches_as_on_the_cpu(name, folder):
     system = SYSTEMS[name]
     model = build(system, folder)
     random = torch.Generator().manual_seed(3)
-    for parameter in model.parameters():
-        if parameter.dim() > 1 and parameter.requires_grad:
+    for parameter in list_trained(model):
+        if parameter.dim() > 1:
             parameter.data = 0.3 * torch.randn(parameter.shape, generator=random)
     search = SEARCHES[system.search]
     with torch.no_grad():
@@ -71,32 +89,41 @@ def test_a_system_trains_and_searches_as_on_the_cpu(name, folder):
     expected_loss = train_once(system, build(system, folder), "cpu")
     with strict_device():
         on_device = build(system, folder).to("cuda")
-        assert train_once(system, on_device, "cuda") == pytest.approx(expected_loss)
-        trained = [each for each in on_device.parameters() if each.requires_grad]
-        assert all(each.device.type == "cuda" for each in trained)
-        batch = {key: each.to("cuda") for key, each in system.make_batch().items()}
+        loss = train_once(system, on_device, "cuda")
+        assert loss == pytest.approx(expected_loss)
+        for parameter in list_trained(on_device):
+            assert parameter.device.type == "cuda"
+        batch = move_batch(system.make_batch(), "cuda")
         with torch.no_grad():
-            assert search(model.to("cuda").eval(), batch) == expected
+            found = search(model.to("cuda").eval(), batch)
+        assert found == expected
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, system in SYSTEMS.items() if system.search == "beam"]
-)
+BY_BEAM = [name for name, system in SYSTEMS.items() if system.search == "beam"]
+
+
+@pytest.mark.parametrize("name", BY_BEAM)
 def test_a_step_of_the_search_waits_once(name, folder):
     model = build(SYSTEMS[name], folder).eval()
     batch = SYSTEMS[name].make_batch()
     with strict_device() as record, torch.no_grad():
         model = model.to("cuda")
-        batch = {key: each.to("cuda") for key, each in batch.items()}
+        batch = move_batch(batch, "cuda")
         record.reset()
         found = search_beams(model, batch)
-        steps = max(len(tokens) - 1 for nbest in found for tokens in nbest)
-        waits = {
-            key: count for key, count in record.waits.items() if "fast_search" in key[1]
-        }
+        lengths = []
+        for nbest in found:
+            lengths += [len(tokens) for tokens in nbest]
+        steps = max(lengths) - 1  # the first token is there from the start
+        own = []
+        each_step = []
+        for (what, place), count in record.waits.items():
+            if "fast_search" in place:
+                own.append(count)
+            if count >= steps - 1:
+                each_step.append((what, place))
         # what comes before and after the steps happens once an utterance
-        assert max(waits.values()) <= steps + 2, record.waits
-        each_step = [key for key, count in record.waits.items() if count >= steps - 1]
+        assert max(own) <= steps + 2, record.waits
         assert len(each_step) == 1, record.waits
 
 
@@ -110,15 +137,23 @@ def test_rescorers_train_and_score_as_on_the_cpu(which):
     def train_and_score(device: str) -> tuple[dict[str, float], list[float]]:
         scorer = tiny_scorers.make_scorer(which, SENTENCES).to(device)
         scorer.model.tie_weights()  # which StrictTensor has copied one by one
-        scores = [Hypothesis(text, -number) for number, text in enumerate(SENTENCES)]
-        batch = [Example(NBest("a", tuple(scores), SENTENCES[0]), (0, 4, 2))]
+        hypotheses = []
+        for number, text in enumerate(SENTENCES):
+            hypotheses.append(Hypothesis(text, -number))
+        nbest = NBest("a", tuple(hypotheses), SENTENCES[0])
+        # a score of a single position has no cross entropy to add
         loss = MwerLoss(ce_weight=0.0 if "-" in which else 0.01)
-        values = backward(scorer, batch, loss)
-        gradients = [each.grad for each in scorer.parameters() if each.requires_grad]
-        norm = sum(each.norm() ** 2 for each in gradients if each is not None)
+        values = backward(scorer, [Example(nbest, (0, 4, 2))], loss)
+        norm = 0.0
+        for parameter in list_trained(scorer):
+            if parameter.grad is not None:
+                norm += float(parameter.grad.norm() ** 2)
+        found = [norm]
         with torch.no_grad():
-            terms = [scorer(chunk)[0].sum() for chunk in scorer.chunks([SENTENCES])]
-        return values, [float(norm), *map(float, terms)]
+            for chunk in scorer.chunks([SENTENCES]):
+                scores, *_ = scorer(chunk)
+                found.append(float(scores.sum()))
+        return values, found
 
     expected_values, expected = train_and_score("cpu")
     with strict_device():
