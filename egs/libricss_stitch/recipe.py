@@ -1,5 +1,4 @@
-"""The stages of run.sh: a speaker-attributed recogniser for mixtures, and stitchers
-that merge what it hears.
+"""The stages of run.sh: a recogniser for mixtures, and stitchers of what it hears.
 
 Below the run's experiments:
 
@@ -17,6 +16,7 @@ Below the run's experiments:
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +49,21 @@ from espnet_ext.work.yaml_files import read_yaml
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
 stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")
 CHECKPOINT = "valid.acc.ave.pth"
-FAR_FIELD = (
-    "rir_scp",
-    "noise_scp",
-)  # options: Kaldi tables of room impulse responses and of noises
+# options: Kaldi tables of room impulse responses and of noises
+FAR_FIELD = ("rir_scp", "noise_scp")
 
 
 def data(run: Run) -> None:
     say_what_is_left_out(run)
     if run.synthetic:
-        kind = "librispeech" if sets.whisper(run) else "libricss"
-        run_steps(
-            asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"])
-        )
+        kind = "librispeech" if sets.uses_whisper(run) else "libricss"
+        size = sets.merge_settings(run)["corpus_size"]
+        run_steps(asr.synthetic_corpus(run, kind, size=size))
     if run.of_data_dirs:
         run_steps(asr.data_dirs_step(run))
         return
-    corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
+    corpus = sets.locate_librispeech(run)
+    parts = sets.list_parts(run)
     folders = [corpus / part for part in parts]
     names = {part: part for part in parts}
     run_steps(
@@ -73,135 +71,131 @@ def data(run: Run) -> None:
             run, "librispeech", folders, names, corpus_dir=str(corpus), parts=parts
         )
     )
+    libricss = sets.locate_libricss(run)
     if libricss:
         run_steps(sets.libricss_step(run, libricss))
 
 
 def mixtures(run: Run) -> None:
-    for steps in (
-        sets.voices_steps,
-        sets.profiles_steps,
-        sets.mixtures_steps,
-        sets.counts_steps,
-    ):
-        run_jobs([steps(run)])
+    # one after the other: each reads what the one before has made
+    run_jobs([sets.voices_steps(run)])
+    run_jobs([sets.profiles_steps(run)])
+    run_jobs([sets.mixtures_steps(run)])
+    run_jobs([sets.counts_steps(run)])
     sets.write_table_1(run)
 
 
-def recogniser_config(run: Run, training: str = "") -> Path:
-    """Write the config of the recogniser, or of another of its trainings, ``first`` or
-    ``windows``.
-    """
-    section = recogniser_section(run)
-    overlays: list[Mapping[str, Any]] = (
-        [run.sections[f"sa_asr_{training}"]] if training else []
-    )
+def write_recogniser_config(run: Run, training: str = "") -> Path:
+    """Write the recogniser's config, or of its ``first`` or ``windows`` training."""
+    section = name_recogniser_section(run)
+    name = section
+    overlays: list[Mapping[str, Any]] = []
+    if training:
+        name = f"sa_asr_{training}"
+        overlays.append(run.sections[name])
     if run.path("speaker_model"):
-        rows = next(
-            iter(read_profiles([sets.profiles(run, "train") / "profiles.scp"]).values())
-        )
+        # profiles are as long as this speaker model makes them
+        file = sets.locate_profiles(run, "train") / "profiles.scp"
+        rows = next(iter(read_profiles([file]).values()))
         overlays.append({"model_conf": {"profile_size": rows.shape[1]}})
-    if far_field(run):
+    if adds_far_field(run):
         files = {name: str(run.path(name)) for name in FAR_FIELD if run.path(name)}
         overlays.append({**run.sections["sa_asr_far_field"], **files})
-    return run.write_section_config(
-        section, *overlays, name=f"sa_asr_{training}" if training else section
-    )
+    return run.write_section_config(section, *overlays, name=name)
 
 
-def recogniser_section(run: Run) -> str:
-    """The section of the recogniser's config; that of --asr_config is called after its
-    system.
-    """
-    return (
-        run.own.name
-        if run.own and run.own.below
-        else f"sa_asr_{run.setting('recogniser')}"
-    )
+def name_recogniser_section(run: Run) -> str:
+    """Return the section of the recogniser's config."""
+    # that of --asr_config is called after its system
+    if run.own and run.own.below:
+        return run.own.name
+    return f"sa_asr_{run.setting('recogniser')}"
 
 
-def far_field(run: Run) -> bool:
-    """Are rooms or noise added in training?"""
+def adds_far_field(run: Run) -> bool:
+    """Return whether rooms or noise are added in training."""
     return any(run.path(name) for name in FAR_FIELD)
 
 
-def computed_d_vectors(run: Run) -> bool:
-    """Are the d-vectors of the training sets computed once? With rooms and noise, they
-    differ each time.
-    """
-    return speaker_encoder(run)[0] == "d_vectors" and not far_field(run)
+def computes_d_vectors_once(run: Run) -> bool:
+    """Return whether the d-vectors of the training sets are computed once."""
+    encoder, _ = choose_speaker_encoder(run)
+    # with rooms and noise, which are drawn anew each time, they differ each time
+    return encoder == "d_vectors" and not adds_far_field(run)
 
 
-def trainings(run: Run) -> dict[str, str]:
-    """The recogniser's trainings in their order, and the set of each; ``""`` is that on
-    mixtures.
+def list_trainings(run: Run) -> dict[str, str]:
+    """Return the recogniser's trainings in their order, and the set of each.
+
+    ``""`` is that on mixtures.
     """
     settings = run.sections["settings"]
-    chosen = {
-        "first": settings["single_first"],
-        "": True,
-        "windows": settings["windows_last"],
-    }
-    names = {"first": "train_single", "": "train_sa", "windows": "train_windows"}
-    return {training: names[training] for training, wanted in chosen.items() if wanted}
+    chosen = {"": "train_sa"}
+    if settings["single_first"]:
+        chosen = {"first": "train_single", **chosen}
+    if settings["windows_last"]:
+        chosen["windows"] = "train_windows"
+    return chosen
 
 
-def search_options(run: Run) -> SearchOptions:
+def read_search_options(run: Run) -> SearchOptions:
     return check_settings(SearchOptions, run.sections["decode"], "section decode")
 
 
-def recogniser_folder(run: Run, training: str) -> Path:
-    return sets.below(run, "recogniser") / training
+def locate_recogniser(run: Run, training: str) -> Path:
+    return sets.locate_output(run, "recogniser") / training
 
 
-def speaker_encoder(run: Run) -> tuple[str, dict[str, Any]]:
-    """The recogniser's speaker encoder and its options."""
-    config = run.sections[recogniser_section(run)]
+def choose_speaker_encoder(run: Run) -> tuple[str, dict[str, Any]]:
+    """Return the recogniser's speaker encoder and its options."""
+    config = run.sections[name_recogniser_section(run)]
     return config["speaker_encoder"], config.get("speaker_encoder_conf") or {}
 
 
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
-    folder, kind, size = (
+    step = asr.tokens_step(
+        run,
+        "train_sa",
         asr.tokens_dir(run),
         settings["token_type"],
         settings["vocab_size"],
+        symbols=["<sc>"],  # a change of the speaker is one token
     )
-    run_steps(asr.tokens_step(run, "train_sa", folder, kind, size, symbols=["<sc>"]))
+    run_steps(step)
 
 
 def statistics(run: Run) -> None:
-    folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
-    config = read_yaml(recogniser_config(run))
-    names = list(trainings(run).values())
-    run_beside_audio_check(
-        run,
-        *(
-            asr.statistics_step(
-                run, config, name, "dev_sa", folder, kind, task="sa_asr"
-            )
-            for name in names
-        ),
-    )
-    if computed_d_vectors(run):
+    folder = asr.tokens_dir(run)
+    kind = run.sections["settings"]["token_type"]
+    config = read_yaml(write_recogniser_config(run))
+    names = list(list_trainings(run).values())
+    steps = [
+        asr.statistics_step(run, config, name, "dev_sa", folder, kind, task="sa_asr")
+        for name in names
+    ]
+    run_beside_audio_check(run, *steps)
+    if computes_d_vectors_once(run):
         run_steps(*(d_vectors_step(run, name) for name in (*names, "dev_sa")))
 
 
-def d_vectors_dir(run: Run, name: str) -> Path:
+def locate_d_vectors(run: Run, name: str) -> Path:
     """Return the folder of a set's d-vectors, one for each speaker encoder.
 
     A recogniser of the user's own may have another.
     """
-    _, options = speaker_encoder(run)
+    _, options = choose_speaker_encoder(run)
     return run.datadir / name / f"d_vectors_{fingerprint(options)[:8]}"
 
 
 def d_vectors_step(run: Run, name: str) -> Step:
-    """The output of the speaker encoder, which is the network of the profiles, for a
-    set.
+    """Compute the output of the speaker encoder for a set.
+
+    It is the network that makes the profiles, which is not trained.
     """
-    data, output = run.datadir / name, d_vectors_dir(run, name)
-    _, options = speaker_encoder(run)
+    data = run.datadir / name
+    output = locate_d_vectors(run, name)
+    _, options = choose_speaker_encoder(run)
     return Step(
         name=f"d-vectors of {name}",
         log=output / "log" / "d_vectors.log",
@@ -219,29 +213,30 @@ def recogniser(run: Run) -> None:
 
 
 def train_recogniser(run: Run) -> Iterator[Step]:
-    """The recogniser's trainings; each begins with what the one before has learnt."""
-    folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
+    """Train the recogniser; each training begins with what the last one has learnt."""
+    folder = asr.tokens_dir(run)
+    kind = run.sections["settings"]["token_type"]
+    profiles = sets.locate_profiles(run, "train") / "profiles.scp"
+    sound = "sound"
+    if sets.read_mixing(run)["train_sa"].audio == ON_THE_FLY:
+        sound = "mixed_sound"
     before: dict[str, Path] = {}
-    for training, name in trainings(run).items():
-        output, profiles = (
-            recogniser_folder(run, training),
-            sets.profiles(run, "train") / "profiles.scp",
-        )
-        options, inputs = ["--profiles", str(profiles)], [profiles]
-        for part, source in (
-            ("train", run.datadir / name),
-            ("valid", run.datadir / "dev_sa"),
-        ):
+    for training, name in list_trainings(run).items():
+        output = locate_recogniser(run, training)
+        options = ["--profiles", str(profiles)]
+        inputs = [profiles]
+        sources = {"train": run.datadir / name, "valid": run.datadir / "dev_sa"}
+        for part, source in sources.items():
             tables = [(source / "text_speakers", "speakers", "text")]
-            if computed_d_vectors(run):
-                vectors = d_vectors_dir(run, source.name) / "d_vectors.scp"
+            if computes_d_vectors_once(run):
+                vectors = locate_d_vectors(run, source.name) / "d_vectors.scp"
                 tables.append((vectors, "d_vectors", "kaldi_ark"))
             options += list_data_options(part, tables)
             inputs += [path for path, _, _ in tables]
         yield asr.asr_train_step(
             run,
             output,
-            recogniser_config(run, training),
+            write_recogniser_config(run, training),
             name,
             "dev_sa",
             folder,
@@ -251,62 +246,56 @@ def train_recogniser(run: Run) -> Iterator[Step]:
             options=options,
             files=before,
             inputs=inputs,
-            sound="mixed_sound"
-            if sets.mixing(run)["train_sa"].audio == ON_THE_FLY
-            else "sound",
+            sound=sound,
         )
+        # beside the model, which may be used without this recipe
         window = run.sections["settings"]["window"] if training == "windows" else None
-        write_json(
-            output / DECODING,
-            DecodingSettings(search=search_options(run), window=window).model_dump(),
-        )
+        decoding = DecodingSettings(search=read_search_options(run), window=window)
+        write_json(output / DECODING, decoding.model_dump())
         before = {"--init_param": output / CHECKPOINT}
 
 
 def hypotheses(run: Run) -> None:
-    if sets.whisper(run):  # no features are collected then
+    if sets.uses_whisper(run):  # no features are collected then
         run_beside_audio_check(run)
-    tests, learnt = (
-        sets.test_sets(run),
-        [system for system in run.systems if system.kind == TRAIN],
-    )
-    hear(run, sorted({str(system.windows) for system in run.systems}), tests)
-    hear(run, sorted({str(system.windows) for system in learnt}), ["train_stitch"])
+    ways = {str(system.windows) for system in run.systems}
+    hear(run, sorted(ways), sets.list_test_sets(run))
+    # stitchers learn from what is heard of training mixtures, cut as their own windows
+    trained = [system for system in run.systems if system.kind == TRAIN]
+    hear(run, sorted({str(system.windows) for system in trained}), ["train_stitch"])
 
 
 def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
-    """Recognise sets, cut in several ways, in one step, whose processes load the model
-    once.
+    """Recognise sets, cut in several ways, in one step.
+
+    Its processes load the model once.
     """
-    places = [(way, name) for way in ways for name in names]
+    places = list(product(ways, names))
     if not places:
         return
     run_steps(*(windows_step(run, way, name) for way, name in places if way != "whole"))
-    if sets.whisper(run):
+    if sets.uses_whisper(run):
         run_steps(*(whisper_step(run, way, name) for way, name in places))
         return
-    model, search = (
-        recogniser_folder(run, list(trainings(run))[-1]),
-        search_options(run),
-    )
-    files = tuple(
-        dict.fromkeys(sets.profiles(run, name) / "profiles.scp" for name in names)
-    )
-    jobs = [
-        SpeakerDecoding(
+    *_, last_training = list_trainings(run)
+    model = locate_recogniser(run, last_training)
+    search = read_search_options(run)
+    profiles = [sets.locate_profiles(run, name) / "profiles.scp" for name in names]
+    jobs = []
+    for way, name in places:
+        job = SpeakerDecoding(
             model / "config.yaml",
             model / CHECKPOINT,
-            cut_dir(run, way, name),
-            files,
-            sets.below(run, "heard") / way / name,
+            locate_cut(run, way, name),
+            tuple(dict.fromkeys(profiles)),
+            sets.locate_output(run, "heard") / way / name,
             search,
-            inventory=sets.folder(run, name) / "inventory",
+            inventory=sets.locate_set(run, name) / "inventory",
         )
-        for way, name in places
-    ]
+        jobs.append(job)
     recognise = Step(
         name=f"hear {' '.join(names)} ({' '.join(ways)})",
-        log=sets.below(run, "heard") / "log" / f"{names[0]}.log",
+        log=sets.locate_output(run, "heard") / "log" / f"{names[0]}.log",
         function=recognise_sets,
         arguments={"jobs": jobs},
         free=make_free_arguments(run, ngpu=run.gpu),
@@ -324,20 +313,23 @@ def recognise_sets(
     jobs: Sequence[SpeakerDecoding], nj: int, parallel: Place | None, ngpu: int
 ) -> None:
     """Recognise each data dir with its inventory."""
-    count = decode_speakers(
-        [replace(job, ngpu=ngpu) for job in jobs], nj=nj, parallel=parallel
-    )
+    # not an argument of the step: the number of GPUs does not change its result
+    jobs = [replace(job, ngpu=ngpu) for job in jobs]
+    count = decode_speakers(jobs, nj=nj, parallel=parallel)
     print(f"{count} windows")
 
 
-def cut_dir(run: Run, way: str, name: str) -> Path:
-    """The data dir of a set that is cut in one way."""
-    return sets.data_dir(run, name) if way == "whole" else run.datadir / way / name
+def locate_cut(run: Run, way: str, name: str) -> Path:
+    """Return the data dir of a set that is cut in one way."""
+    if way == "whole":
+        return sets.locate_data_dir(run, name)
+    return run.datadir / way / name
 
 
 def windows_step(run: Run, windows: str, name: str) -> Step:
-    """The windows of a set, cut in one way."""
-    source, output = sets.data_dir(run, name), run.datadir / windows / name
+    """Cut a set into windows."""
+    source = sets.locate_data_dir(run, name)
+    output = run.datadir / windows / name
     return Step(
         name=f"{windows} of {name}",
         log=run.datadir / windows / "log" / f"{name}.log",
@@ -345,7 +337,7 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
         arguments={
             "data": source,
             "output": output,
-            "windowing": sets.windowing(run, windows),
+            "windowing": sets.choose_windowing(run, windows),
         },
         inputs=[source / "wav.scp", source / "reco2dur"],
         outputs=[output / "segments"],
@@ -353,18 +345,18 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
 
 
 def whisper_step(run: Run, way: str, name: str) -> Step:
-    """What Whisper hears of a set that is cut in one way."""
-    cut, output = cut_dir(run, way, name), sets.below(run, "heard") / way / name
-    search = check_settings(
-        WhisperSearch, sets.settings(run)["search"], "search of settings_whisper"
-    )
+    """Recognise a set that is cut in one way by Whisper."""
+    cut = locate_cut(run, way, name)
+    output = sets.locate_output(run, "heard") / way / name
+    given = sets.merge_settings(run)["search"]
+    search = check_settings(WhisperSearch, given, "search of settings_whisper")
     return Step(
         name=f"hear {name} ({way})",
         log=output / "log" / "hear.log",
         function=decode_turns,
         arguments={
             "data": cut,
-            "references": sets.references(run, name),
+            "references": sets.locate_references(run, name),
             "output": output,
             "search": search,
         },
@@ -379,33 +371,35 @@ decoded = idle_if(lambda run: not run.systems, "these tables only count mixtures
 
 
 def trained(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that makes a recogniser; Whisper is there."""
-    return decoded(idle_if(sets.whisper, "Whisper is not trained")(stage))
+    """Mark a stage that makes a recogniser; Whisper is there already."""
+    return decoded(idle_if(sets.uses_whisper, "Whisper is not trained")(stage))
 
 
 def choose_tables(options: Mapping[str, str]) -> str:
-    """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has, and
-    more than Whisper.
+    """Return the tables of a run.
+
+    Table 4 needs LibriCSS, which the synthetic corpus has, and more than Whisper.
     """
-    wanted, whisper = options["table"], options["recogniser"] == sets.WHISPER
+    wanted = options["table"]
+    whisper = options["recogniser"] == sets.WHISPER
     given = options["librispeech"] or options["data"]
     lacks_libricss = given and not options["libricss"]
     if lacks_libricss and not whisper and "4" in wanted.split(","):
         raise InputError("Table 4 needs --libricss DIR; README.md says what it holds")
-    return "1,2,3" if wanted == "all" and (whisper or lacks_libricss) else wanted
+    if wanted == "all" and (whisper or lacks_libricss):
+        return "1,2,3"
+    return wanted
 
 
 def say_what_is_left_out(run: Run) -> None:
     """Say that ``--table all`` has no Table 4, and why."""
-    if run.options["table"] == "all" and "4" not in {
-        table.id for table in run.selected
-    }:
-        reason = (
-            "Whisper cannot hear speakers who talk at once"
-            if sets.whisper(run)
-            else "it needs --libricss DIR"
-        )
-        show(f"Table 4 is left out: {reason}")
+    ids = {table.id for table in run.selected}
+    if run.options["table"] != "all" or "4" in ids:
+        return
+    reason = "it needs --libricss DIR"
+    if sets.uses_whisper(run):
+        reason = "Whisper cannot hear speakers who talk at once"
+    show(f"Table 4 is left out: {reason}")
 
 
 def tables(run: Run) -> None:
@@ -415,44 +409,26 @@ def tables(run: Run) -> None:
 
 
 def variant(options: Mapping[str, str]) -> str:
-    """The end of the folders' names of runs whose recogniser is another one."""
-    whisper = options.get("recogniser") == sets.WHISPER  # its mixtures are others
-    far = any(options[name] for name in FAR_FIELD)
-    parts = {
-        "whisper": whisper,
-        "speaker_model": options["speaker_model"],
-        "far_field": far,
-    }
-    return "-".join(name for name, given in parts.items() if given)
+    """Return the end of the folders' names of runs whose recogniser is another one."""
+    parts = []
+    if options.get("recogniser") == sets.WHISPER:  # its mixtures are others
+        parts.append("whisper")
+    if options["speaker_model"]:
+        parts.append("speaker_model")
+    if any(options[name] for name in FAR_FIELD):
+        parts.append("far_field")
+    return "-".join(parts)
 
 
 def check(run: Run) -> None:
-    """Refuse a speaker model that is not there, one for a recogniser that needs other
-    profiles, and other mistakes.
-    """
+    """Refuse options that do not fit each other, and files that are not there."""
     within = run.options["pairs_within"]
-    if (
-        within
-        and within != "none"
-        and not re.fullmatch(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", within)
-    ):
+    # a number above 0, of at most four digits before the point
+    is_number = re.fullmatch(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", within)
+    if within not in ("", "none") and not is_number:
         raise InputError(f"--pairs_within takes seconds or none, not '{within}'")
-    if sets.whisper(run):
-        if "4" in {table.id for table in run.selected}:
-            raise InputError(
-                "Table 4 is of speakers who talk at once, which Whisper cannot "
-                "hear: leave out --table 4"
-            )
-        given = [
-            f"--{name}"
-            for name in ("libricss", "speaker_model", "asr_config", *FAR_FIELD)
-            if run.options[name]
-        ]
-        if given:
-            raise InputError(
-                f"{given[0]} is for a recogniser that is trained: leave it out "
-                "with --recogniser whisper"
-            )
+    if sets.uses_whisper(run):
+        check_whisper(run)
         return
     if run.of_data_dirs and run.options["libricss"]:
         raise InputError(
@@ -464,12 +440,27 @@ def check(run: Run) -> None:
             "--libricss needs --librispeech DIR: profiles are made of what its "
             "sessions play"
         )
-    if sets.speaker_model(run) and speaker_encoder(run)[0] == "d_vectors":
+    if sets.find_speaker_model(run) and choose_speaker_encoder(run)[0] == "d_vectors":
         raise InputError(
             f"--speaker_model: the recogniser {run.setting('recogniser')} hears "
             "speakers by Resemblyzer's network and "
             "needs its profiles; add --recogniser conformer"
         )
+
+
+def check_whisper(run: Run) -> None:
+    """Refuse what Whisper cannot do, and options of recognisers that are trained."""
+    if "4" in {table.id for table in run.selected}:
+        raise InputError(
+            "Table 4 is of speakers who talk at once, which Whisper cannot "
+            "hear: leave out --table 4"
+        )
+    for name in ("libricss", "speaker_model", "asr_config", *FAR_FIELD):
+        if run.options[name]:
+            raise InputError(
+                f"--{name} is for a recogniser that is trained: leave it out "
+                "with --recogniser whisper"
+            )
 
 
 def trains_stitchers(run: Run) -> bool:
@@ -511,7 +502,7 @@ RECIPE = Recipe(
     untagged=("recogniser",),  # the training of another one is refused
     choose_tables=choose_tables,
     check=check,
-    trains=lambda run: trains_stitchers(run) or not sets.whisper(run),
+    trains=lambda run: trains_stitchers(run) or not sets.uses_whisper(run),
     uses_gpu_here=lambda run: "stitching" if trains_stitchers(run) else "",
     stages={
         "data": data,

@@ -1,6 +1,4 @@
-"""The data of the recipe: corpora, voices at other speeds, speaker profiles, and sets
-of mixtures.
-"""
+"""The data of the recipe: corpora, voices, speaker profiles, and sets of mixtures."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,144 +33,157 @@ LIBRICSS = "libricss"
 WHISPER = "whisper"
 
 
-def whisper(run: Run) -> bool:
-    """Is the recogniser Whisper? It hears recordings whose speakers take turns, and is
-    not trained.
+def uses_whisper(run: Run) -> bool:
+    """Return whether the recogniser is Whisper, which is not trained.
+
+    It hears recordings whose speakers take turns.
     """
     return bool(run.setting("recogniser") == WHISPER)
 
 
-def below(run: Run, what: str) -> Path:
-    """The folder of the recogniser or of what it hears; the recogniser of --asr_config
-    has its own.
-    """
-    return run.expdir / (
-        f"{what}_{run.own.name}" if run.own and run.own.below else what
-    )
+def locate_output(run: Run, what: str) -> Path:
+    """Return the folder of the recogniser or of what it hears."""
+    # the recogniser of --asr_config has its own
+    if run.own and run.own.below:
+        what = f"{what}_{run.own.name}"
+    return run.expdir / what
 
 
-def settings(run: Run) -> Mapping[str, Any]:
-    """The settings of the scale; with Whisper, those of the section
-    ``settings_whisper`` over them.
-    """
+def merge_settings(run: Run) -> Mapping[str, Any]:
+    """Return the settings of the scale, with Whisper ``settings_whisper`` over them."""
     own: Mapping[str, Any] = run.sections["settings"]
-    return deep_merge(own, run.sections["settings_whisper"]) if whisper(run) else own
+    if uses_whisper(run):
+        return deep_merge(own, run.sections["settings_whisper"])
+    return own
 
 
-def librispeech(run: Run) -> Path:
-    """The folder of LibriSpeech; the synthetic corpus holds LibriCSS too."""
-    return (
-        run.corpus / "LibriSpeech" if run.synthetic and not whisper(run) else run.corpus
-    )
+def locate_librispeech(run: Run) -> Path:
+    """Return the folder of LibriSpeech."""
+    # the synthetic corpus holds LibriCSS too, except for Whisper
+    if run.synthetic and not uses_whisper(run):
+        return run.corpus / "LibriSpeech"
+    return run.corpus
 
 
-def libricss(run: Run) -> Path | None:
-    """The folder of LibriCSS if Table 4 is made; people talk at once there, so that it
-    is not for Whisper.
-    """
-    if whisper(run) or "4" not in {table.id for table in run.selected}:
+def locate_libricss(run: Run) -> Path | None:
+    """Return the folder of LibriCSS if Table 4 is made, otherwise None."""
+    # people talk at once there, so that it is not for Whisper
+    if uses_whisper(run) or "4" not in {table.id for table in run.selected}:
         return None
-    return run.path("libricss") or (run.corpus / "LibriCSS" if run.synthetic else None)
+    given = run.path("libricss")
+    if given is None and run.synthetic:
+        return run.corpus / "LibriCSS"
+    return given
 
 
-def test_sets(run: Run) -> list[str]:
-    return [*MIXTURES, *([LIBRICSS] if libricss(run) else [])]
+def list_test_sets(run: Run) -> list[str]:
+    if locate_libricss(run):
+        return [*MIXTURES, LIBRICSS]
+    return list(MIXTURES)
 
 
-def parts(run: Run) -> list[str]:
-    """The parts of LibriSpeech that are used."""
-    return [*train_parts(run), *dev_parts(run), *test_parts(run)]
+def list_parts(run: Run) -> list[str]:
+    """Return the parts of LibriSpeech that are used."""
+    return [*list_train_parts(run), *list_dev_parts(run), *list_test_parts(run)]
 
 
-def dev_parts(run: Run) -> list[str]:
-    """The parts that mixtures to watch trainings on are made of."""
+def list_dev_parts(run: Run) -> list[str]:
+    """Return the parts of the mixtures on which trainings are watched."""
     return [DEV] if run.of_data_dirs else ["dev-clean"]
 
 
-def test_parts(run: Run) -> list[str]:
-    """The parts that test mixtures are made of."""
+def list_test_parts(run: Run) -> list[str]:
+    """Return the parts that test mixtures are made of."""
     return run.data_tests if run.of_data_dirs else ["test-clean"]
 
 
-def train_parts(run: Run) -> list[str]:
-    """The parts of LibriSpeech that training mixtures are made of."""
+def list_train_parts(run: Run) -> list[str]:
+    """Return the parts of LibriSpeech that training mixtures are made of."""
     if run.of_data_dirs:
         return [TRAIN]
-    return drop_other_parts(run, settings(run)["train_parts"])
+    return drop_other_parts(run, merge_settings(run)["train_parts"])
 
 
-def train_sources(run: Run) -> list[str]:
-    """What training mixtures are made of: LibriSpeech's parts, and voices made of them
-    if there are few speakers.
+def list_train_sources(run: Run) -> list[str]:
+    """Return what training mixtures are made of: LibriSpeech's parts, and voices."""
+    sources = list_train_parts(run)
+    # made of the parts, if these have few speakers
+    if merge_settings(run)["speeds"]:
+        sources += [f"voices-{part}" for part in list_train_parts(run)]
+    return sources
+
+
+def list_sources(run: Run, name: str) -> list[str]:
+    """Return what the mixtures of a set are made of."""
+    # ``train_stitch`` and ``dev-short``
+    if name.startswith("train"):
+        return list_train_sources(run)
+    if name.startswith("dev"):
+        return list_dev_parts(run)
+    return list_test_parts(run)
+
+
+def read_mixing(run: Run) -> dict[str, MixtureSettings]:
+    """Return the sets of mixtures that this scale makes."""
+    found = {}
+    for name, value in merge_settings(run)["mixing"].items():
+        # null: this scale leaves out a set of full.yaml
+        if value:
+            found[name] = check_settings(MixtureSettings, value, f"mixtures {name}")
+    return found
+
+
+def locate_set(run: Run, name: str) -> Path:
+    """Return the folder of a set: of LibriCSS its segments."""
+    if name == LIBRICSS:
+        return run.datadir / name / "segments"
+    return run.datadir / name
+
+
+def locate_references(run: Run, name: str) -> Path:
+    """Return the file of who says what in a set, and when (SegLST)."""
+    return locate_set(run, name) / "references.json"
+
+
+def locate_data_dir(run: Run, name: str) -> Path:
+    """Return the data dir of a set.
+
+    Its utterances are whole recordings, or LibriCSS's segments.
     """
-    voices = (
-        [f"voices-{part}" for part in train_parts(run)]
-        if settings(run)["speeds"]
-        else []
-    )
-    return [*train_parts(run), *voices]
+    if name == LIBRICSS:
+        return locate_set(run, name) / "data"
+    return locate_set(run, name)
 
 
-def sources(run: Run, name: str) -> list[str]:
-    """What the mixtures of a set are made of."""
-    part = name.partition("_")[0].partition("-")[0]
-    made_of = {"train": train_sources, "dev": dev_parts, "test": test_parts}
-    return made_of[part](run)
-
-
-def mixing(run: Run) -> dict[str, MixtureSettings]:
-    """The sets of mixtures that this scale makes."""
-    options = settings(run)["mixing"]
-    return {
-        name: check_settings(MixtureSettings, value, f"mixtures {name}")
-        for name, value in options.items()
-        if value
-    }
-
-
-def folder(run: Run, name: str) -> Path:
-    """The folder of a set: of LibriCSS its segments, with the data dir in ``data``."""
-    return run.datadir / name / "segments" if name == LIBRICSS else run.datadir / name
-
-
-def references(run: Run, name: str) -> Path:
-    """Who says what in a set, and when (SegLST)."""
-    return folder(run, name) / "references.json"
-
-
-def data_dir(run: Run, name: str) -> Path:
-    """The data dir of a set, whose utterances are whole recordings, or LibriCSS's
-    segments.
-    """
-    return folder(run, name) / "data" if name == LIBRICSS else folder(run, name)
-
-
-def profiles(run: Run, name: str) -> Path:
-    """The folder of the profiles with which a set is recognised.
-
-    With a speaker model of ESPnet it is called after the model's sum, so that what was
-    trained with other profiles is not taken for trained with these.
-    """
+def locate_profiles(run: Run, name: str) -> Path:
+    """Return the folder of the profiles with which a set is recognised."""
+    top = run.datadir / "profiles"
     model = run.path("speaker_model")
-    top = run.datadir / (f"profiles-{_digest(model)[:8]}" if model else "profiles")
+    # what was trained with other profiles must not be taken for trained with these
+    if model:
+        top = run.datadir / f"profiles-{hash_model(model)[:8]}"
     if name.startswith("train") or name == "dev_sa":
         return top / "train"
-    return top / (LIBRICSS if name == LIBRICSS else "test")
+    # each of its sessions enrols its own speakers
+    if name == LIBRICSS:
+        return top / LIBRICSS
+    return top / "test"
 
 
 @cache
-def _digest(path: Path) -> str:
+def hash_model(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def speaker_model(run: Run) -> tuple[Path, Path] | None:
-    """config.yaml and checkpoint of the speaker model that makes the profiles; None:
-    Resemblyzer.
+def find_speaker_model(run: Run) -> tuple[Path, Path] | None:
+    """Return config.yaml and checkpoint of the speaker model that makes the profiles.
 
-    Raises InputError: a file is missing, or only the config is given.
+    None: Resemblyzer makes them. Raises InputError: a file is missing, or only the
+    config is given.
     """
-    model, config = run.path("speaker_model"), run.path("speaker_model_config")
+    model = run.path("speaker_model")
+    config = run.path("speaker_model_config")
     if model is None:
         if config:
             raise InputError(
@@ -191,16 +202,14 @@ def speaker_model(run: Run) -> tuple[Path, Path] | None:
 
 
 def libricss_step(run: Run, corpus: Path) -> Step:
-    """LibriCSS: the first channel cut at silences, and who is enrolled with what in
-    each session.
+    """Prepare LibriCSS: the first channel cut at silences, and who is enrolled.
 
     Raises InputError: the corpus or its enrolment list is not there.
     """
     release = find_release(corpus)
-    enrolment = (
-        run.path("enrolment_list")
-        or release.parent / "speaker_enrollment" / ENROLMENT_LIST
-    )
+    enrolment = run.path("enrolment_list")
+    if enrolment is None:
+        enrolment = release.parent / "speaker_enrollment" / ENROLMENT_LIST
     if not enrolment.is_file():
         raise InputError(
             f"{enrolment}: no such file: it is in LibriCSS's repository; name it "
@@ -218,7 +227,7 @@ def libricss_step(run: Run, corpus: Path) -> Step:
         },
         depends=stamp_folders(release),
         inputs=[enrolment],
-        outputs=[folder(run, LIBRICSS) / "inventory"],
+        outputs=[locate_set(run, LIBRICSS) / "inventory"],
     )
 
 
@@ -231,10 +240,13 @@ def set_step(
     /,
     **more: Any,
 ) -> Step:
-    """A step that writes a set, or a table of it, into a folder; ``made`` is its last
-    file.
+    """Return a step that writes a set, or a table of it, into a folder.
+
+    ``made`` is its last file. ``more`` are arguments of the function, but for ``free``
+    and ``preload``, which are those of the step.
     """
-    free, preload = more.pop("free", {}), more.pop("preload", ())
+    free = more.pop("free", {})
+    preload = more.pop("preload", ())
     return Step(
         name=name,
         log=folder / "log" / f"{made}.log",
@@ -248,190 +260,180 @@ def set_step(
 
 
 def voices_steps(run: Run) -> Iterator[Step]:
-    """More voices to learn from, for a corpus of few speakers: those of its training
-    set at other speeds.
+    """Make more voices to learn from, for a corpus of few speakers.
+
+    They are those of its training set at other speeds.
     """
-    chosen = settings(run)
-    for part in train_parts(run) if chosen["speeds"] else []:
-        data, output = run.datadir / part, run.datadir / f"voices-{part}"
-        files = [data / "text", data / "wav.scp"]
-        options = {
-            "data": str(data),
-            "factors": chosen["speeds"],
-            "output": str(output),
-        }
+    speeds = merge_settings(run)["speeds"]
+    if not speeds:
+        return
+    for part in list_train_parts(run):
+        data = run.datadir / part
+        output = run.datadir / f"voices-{part}"
         yield set_step(
             f"voices of {part}",
             perturb_speed,
             output,
             "text",
-            files,
+            [data / "text", data / "wav.scp"],
             free={"nj": run.nj},
-            **options,
+            data=str(data),
+            factors=speeds,
+            output=str(output),
         )
 
 
 def profiles_steps(run: Run) -> Iterator[Step]:
-    """Speaker profiles. Who is to be recognised has two enrolment utterances; training
-    draws two of more, each time.
+    """Make speaker profiles.
+
+    Who is to be recognised has two enrolment utterances; training draws two of more,
+    each time.
     """
-    if whisper(run):
+    if uses_whisper(run):
         return
-    chosen = settings(run)
+    chosen = merge_settings(run)
     yield profiles_step(
         run,
         "train",
-        [*train_sources(run), *dev_parts(run)],
+        [*list_train_sources(run), *list_dev_parts(run)],
         utterances=chosen["train_enrolment"],
     )
     yield profiles_step(
         run,
         "test",
-        [*dev_parts(run), *test_parts(run)],
+        [*list_dev_parts(run), *list_test_parts(run)],
         utterances=chosen["test_enrolment"],
     )
-    if libricss(run):
+    if locate_libricss(run):
         yield profiles_step(
             run,
             LIBRICSS,
-            test_parts(run),
-            enrolment=folder(run, LIBRICSS) / "enrolment",
+            list_test_parts(run),
+            enrolment=locate_set(run, LIBRICSS) / "enrolment",
         )
 
 
 def profiles_step(run: Run, name: str, data: list[str], **options: Any) -> Step:
-    output, folders, model = (
-        profiles(run, name),
-        [run.datadir / part for part in data],
-        speaker_model(run),
-    )
+    output = locate_profiles(run, name)
+    folders = [run.datadir / part for part in data]
     files = [path / table for path in folders for table in ("wav.scp", "utt2spk")]
-    options |= {"data": folders, "output": output, "speaker_model": model}
-    preload = (
-        ["espnet2.bin.spk_inference"]
-        if model
-        else ["espnet_ext.stitch.recogniser.d_vectors"]
-    )
+    model = find_speaker_model(run)
+    preload = "espnet_ext.stitch.recogniser.d_vectors"
+    if model:
+        preload = "espnet2.bin.spk_inference"
     return set_step(
         f"profiles of {name}",
         enrol,
         output,
         "enrolment",
         files,
-        preload=preload,
+        preload=[preload],
         **options,
+        data=folders,
+        output=output,
+        speaker_model=model,
     )
 
 
 def mixtures_steps(run: Run) -> Iterator[Step]:
-    """Sets of mixtures: those that the recogniser and the stitchers are trained on, and
-    the test sets.
+    """Make sets of mixtures, to train the recogniser and the stitchers on, and to test.
+
+    With them come the inventories with which they are recognised.
     """
-    chosen, nj = settings(run), {"nj": run.nj}
-    for name, how in mixing(run).items():
-        output, data = (
-            run.datadir / name,
-            [run.datadir / source for source in sources(run, name)],
-        )
-        # training uses all its utterances; in other sets the enrolment utterances of a
-        # profile are left out
-        leave_out = (
-            None
-            if whisper(run) or name.startswith("train")
-            else profiles(run, name) / "enrolment"
-        )
-        files = [path / table for path in data for table in ("wav.scp", "text")] + (
-            [leave_out] if leave_out else []
-        )
-        options = {
-            "data": [str(path) for path in data],
-            "output": output,
-            "settings": how,
-            "leave_out": leave_out,
-        }
-        prefix = "train" if name == "train_stitch" else name.replace("-", " ")
-        yield set_step(
-            f"mixtures {name}",
-            make_mixtures,
-            output,
-            "text",
-            files,
-            free=nj,
-            prefix=prefix,
-            **options,
-        )
-    if whisper(run):
+    for name, how in read_mixing(run).items():
+        yield mixture_step(run, name, how)
+    if uses_whisper(run):
         return
-    for name in (
-        "train_stitch",
-        *MIXTURES,
-    ):  # the recogniser's training draws inventories itself
-        files = [
-            run.datadir / name / "text_speakers",
-            profiles(run, name) / "profiles.scp",
-        ]
-        options = dict(zip(("speakers", "profiles"), files, strict=True))
-        options |= {
-            "output": run.datadir / name / "inventory",
-            "size": chosen["inventory_size"],
-        }
-        yield set_step(
-            f"inventories of {name}",
-            write_inventories,
-            run.datadir / name,
-            "inventory",
-            files,
-            **options,
-        )
-    if chosen[
-        "windows_last"
-    ]:  # mixtures of the recogniser's training, cut as windows cut recordings
-        source, output = run.datadir / "train_sa", run.datadir / "train_windows"
-        files = [source / "text", source / "references.json"]
-        options = {
-            "window": float(chosen["window"]),
-            "share": chosen["windows_share"],
-            "seed": chosen["windows_seed"],
-        }
-        options |= {"data": str(source), "output": str(output)}
+    # the recogniser's training draws inventories itself
+    for name in ("train_stitch", *MIXTURES):
+        yield inventory_step(run, name)
+    chosen = merge_settings(run)
+    # mixtures of the recogniser's training, cut as windows cut recordings
+    if chosen["windows_last"]:
+        source = run.datadir / "train_sa"
+        output = run.datadir / "train_windows"
         yield set_step(
             "mixtures train_windows",
             cut_mixtures,
             output,
             "text",
-            files,
-            free=nj,
-            **options,
+            [source / "text", source / "references.json"],
+            free={"nj": run.nj},
+            window=float(chosen["window"]),
+            share=chosen["windows_share"],
+            seed=chosen["windows_seed"],
+            data=str(source),
+            output=str(output),
         )
+
+
+def mixture_step(run: Run, name: str, how: MixtureSettings) -> Step:
+    output = run.datadir / name
+    data = [run.datadir / source for source in list_sources(run, name)]
+    files = [path / table for path in data for table in ("wav.scp", "text")]
+    leave_out = None
+    # training uses all its utterances; in other sets the enrolment utterances of a
+    # profile are left out
+    if not uses_whisper(run) and not name.startswith("train"):
+        leave_out = locate_profiles(run, name) / "enrolment"
+        files.append(leave_out)
+    return set_step(
+        f"mixtures {name}",
+        make_mixtures,
+        output,
+        "text",
+        files,
+        free={"nj": run.nj},
+        # begins the ids of the mixtures
+        prefix="train" if name == "train_stitch" else name.replace("-", " "),
+        data=[str(path) for path in data],
+        output=output,
+        settings=how,
+        leave_out=leave_out,
+    )
+
+
+def inventory_step(run: Run, name: str) -> Step:
+    speakers = run.datadir / name / "text_speakers"
+    profiles = locate_profiles(run, name) / "profiles.scp"
+    return set_step(
+        f"inventories of {name}",
+        write_inventories,
+        run.datadir / name,
+        "inventory",
+        [speakers, profiles],
+        speakers=speakers,
+        profiles=profiles,
+        output=run.datadir / name / "inventory",
+        size=merge_settings(run)["inventory_size"],
+    )
 
 
 def counts_steps(run: Run) -> Iterator[Step]:
-    """Table 1: the mixtures' counts."""
+    """Count the mixtures of each set for Table 1."""
     for row in run.tables.tables["1"].rows:
         system = run.tables.systems[row.system]
-        data, output = (
-            run.datadir / system.data[0],
-            run.locate_training(system, 1).parent,
-        )
-        files = [data / "references.json"]
+        data = run.datadir / system.data[0]
+        # quantities belong to a system, not to a training
+        output = run.locate_training(system, 1).parent
         yield set_step(
             f"counts of {data.name}",
             write_counts,
             output,
             "samples.json",
-            files,
+            [data / "references.json"],
             data=data,
             output=output,
         )
 
 
 def write_table_1(run: Run) -> None:
-    asr.tables(
-        replace(run, options={**run.options, "rows": ""}), [run.tables.tables["1"]]
-    )
+    """Write Table 1, whole, whichever rows the run is asked for."""
+    every_row = replace(run, options={**run.options, "rows": ""})
+    asr.tables(every_row, [run.tables.tables["1"]])
 
 
-def windowing(run: Run, windows: str) -> Windowing:
-    """How a system's recordings are cut."""
-    chosen = settings(run)
+def choose_windowing(run: Run, windows: str) -> Windowing:
+    """Return how a system's recordings are cut."""
+    chosen = merge_settings(run)
     return Windowing(float(chosen["window"]), chosen["overlaps"][windows])

@@ -1,6 +1,4 @@
-"""Stitchers: what they learn from, their training, the transcripts of all systems, and
-their scores.
-"""
+"""Stitchers: what they learn from, their training, and transcripts of all systems."""
 
 import json
 import shutil
@@ -40,55 +38,58 @@ sets = load_script(Path(__file__).with_name("sets.py"))
 
 
 def training(run: Run) -> None:
-    trained = {
-        shared_folder(run, "first", system): system
-        for system in run.systems
-        if system.kind == TRAIN
-    }
+    # by the folder that some of them share: what is in it is made once
+    trained = {}
+    for system in run.systems:
+        if system.kind == TRAIN:
+            trained[locate_shared(run, "first", system)] = system
     if not trained:
         show("no stitcher is trained for these rows")
         return
-    run_steps(stitcher_tokens(run))
+    run_steps(stitcher_tokens_step(run))
     if simulates(run):
         ways = dict.fromkeys(str(system.windows) for system in trained.values())
-        run_steps(*(step for way in ways for step in simulate(run, way)))
-    run_side_by_side(
-        run,
-        {
-            str(folder.relative_to(run.expdir)): first_job(each)
-            for folder, each in trained.items()
-        },
-    )
+        for way in ways:
+            run_steps(*simulate_steps(run, way))
+    jobs = {}
+    for folder, system in trained.items():
+        jobs[str(folder.relative_to(run.expdir))] = make_first_job(system)
+    run_side_by_side(run, jobs)
     run_each_system(run, train_stitcher)
 
 
-def first_job(system: System) -> Make:
+def make_first_job(system: System) -> Make:
     return lambda run, nj: prepare_stitchers(run, system)
 
 
 def simulates(run: Run) -> bool:
-    """Do stitchers learn from simulated errors first?"""
-    return "train_simulated" in sets.mixing(run)
+    """Return whether stitchers learn from simulated errors first."""
+    return "train_simulated" in sets.read_mixing(run)
 
 
-def stitcher_tokens(run: Run) -> Step:
-    """Word pieces of all stitchers, from the words that they are to write."""
-    settings, folder = sets.settings(run), run.expdir / "pairs" / "tokens"
-    kind, size = settings["stitcher_token_type"], settings["stitcher_vocab_size"]
-    text = "train_stitch" if sets.whisper(run) else "train_single"
-    step = asr.tokens_step(run, text, folder, kind, size, symbols=list(SYMBOLS))
+def stitcher_tokens_step(run: Run) -> Step:
+    """Make word pieces of all stitchers, from the words that they are to write."""
+    settings = sets.merge_settings(run)
+    step = asr.tokens_step(
+        run,
+        "train_stitch" if sets.uses_whisper(run) else "train_single",
+        run.expdir / "pairs" / "tokens",
+        settings["stitcher_token_type"],
+        settings["stitcher_vocab_size"],
+        symbols=list(SYMBOLS),
+    )
     return replace(step, name="tokens of the stitchers")
 
 
-def simulate(run: Run, windows: str) -> Iterator[Step]:
-    """Hypotheses with simulated errors like the recogniser's, from which stitchers
-    learn first.
+def simulate_steps(run: Run, windows: str) -> Iterator[Step]:
+    """Simulate hypotheses with errors like the recogniser's.
+
+    Stitchers learn from them first: there are many more than the recogniser has heard.
     """
     folder = run.expdir / "pairs" / windows
-    heard, errors = (
-        sets.below(run, "heard") / windows / "train_stitch" / "hypotheses.jsonl",
-        folder / "errors.json",
-    )
+    place = sets.locate_output(run, "heard") / windows / "train_stitch"
+    heard = place / "hypotheses.jsonl"
+    errors = folder / "errors.json"
     references = run.datadir / "train_stitch" / "references.json"
     yield Step(
         name=f"errors of the recogniser in {windows}",
@@ -98,57 +99,54 @@ def simulate(run: Run, windows: str) -> Iterator[Step]:
         outputs=[errors],
     )
     for name in SIMULATED:
-        references, output = (
-            run.datadir / name / "references.json",
-            folder / f"{name}.jsonl",
-        )
-        cut = sets.windowing(run, windows)
+        output = folder / f"{name}.jsonl"
         yield Step(
             name=f"simulated hypotheses {windows}/{name}",
             log=output.parent / "log" / f"{name}.log",
             function=simulate_hypotheses,
             arguments={
-                "references": references,
+                "references": run.datadir / name / "references.json",
                 "output": output,
-                "windowing": cut,
+                "windowing": sets.choose_windowing(run, windows),
                 "errors": errors,
             },
             outputs=[output],
         )
 
 
-def shared_folder(run: Run, kind: str, system: System) -> Path:
-    """What all stitchers of a style and a way of cutting share: their ``pairs``, or the
-    ``first`` training.
+def locate_shared(run: Run, kind: str, system: System) -> Path:
+    """Return the folder that stitchers of a style and a way of cutting share.
 
-    With a config of the user's own, the first training is another one.
+    ``kind`` is ``pairs``, or the ``first`` training.
     """
+    # with a config of the user's own, the first training is another one
     if kind == "first" and system.name in run.own_systems:
         kind += f"_{system.name}"
     return run.expdir / kind / f"{system.windows}{run.system_tag}" / str(system.method)
 
 
 def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
-    """The pairs of a style and a way of cutting, and the stitcher that all its seeds
-    begin with.
+    """Make the pairs of a style and a way of cutting, and train on simulated errors.
+
+    All seeds begin with the stitcher of that first training.
     """
-    folder, windows = shared_folder(run, "pairs", system), str(system.windows)
+    folder = locate_shared(run, "pairs", system)
     if simulates(run):
+        simulated = run.expdir / "pairs" / str(system.windows)
         for name in SIMULATED:
-            yield pairs_step(
-                run, system, name, run.expdir / "pairs" / windows / f"{name}.jsonl"
-            )
+            yield pairs_step(run, system, name, simulated / f"{name}.jsonl")
         name = f"{system.config}_{system.method}_first"
         config = run.write_section_config(
             str(system.config), run.sections["stitcher_first"], name=name
         )
         train, valid = (folder / name for name in SIMULATED)
-        yield from train_steps(
-            run, system, shared_folder(run, "first", system), config, train, valid, 1
-        )
+        first = locate_shared(run, "first", system)
+        yield from train_steps(run, system, first, config, train, valid, 1)
     for name in ("train_stitch", *DEV):
-        yield pairs_step(run, system, name, hypotheses_of(run, system, name))
-    both, folders = folder / "dev", [folder / name for name in DEV]
+        yield pairs_step(run, system, name, locate_hypotheses(run, system, name))
+    # trainings are watched on both dev sets at once
+    both = folder / "dev"
+    folders = [folder / name for name in DEV]
     yield Step(
         name=f"pairs {both.relative_to(run.expdir / 'pairs')}",
         log=both / "log" / "pairs.log",
@@ -160,61 +158,56 @@ def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
 
 
 def pairs_step(run: Run, system: System, name: str, heard: Path) -> Step:
-    """What a stitcher of a style reads and is to write, from hypotheses of windows and
-    the reference.
+    """Make pairs of what a stitcher of a style reads and what it is to write.
+
+    They are made of the hypotheses of windows and the reference.
     """
-    output, pieces = (
-        shared_folder(run, "pairs", system) / name,
-        run.expdir / "pairs" / "tokens" / "bpe.model",
-    )
-    references = sets.references(run, name)
+    output = locate_shared(run, "pairs", system) / name
     return Step(
         name=f"pairs {output.relative_to(run.expdir / 'pairs')}",
         log=output / "log" / "pairs.log",
         function=make_pairs,
         arguments={
             "hypotheses": heard,
-            "references": references,
+            "references": sets.locate_references(run, name),
             "output": output,
             "style": system.method,
-            "bpemodel": pieces,
-            "stretch": sets.settings(run)["stretch"],
-            "within": pairs_within(run),
+            "bpemodel": run.expdir / "pairs" / "tokens" / "bpe.model",
+            "stretch": sets.merge_settings(run)["stretch"],
+            "within": read_pairs_within(run),
         },
         outputs=[output / TRAINED_ON],
     )
 
 
-def pairs_within(run: Run) -> float | None:
-    """Return how many seconds words may lie apart that the alignment-based stitcher
-    reads as a pair; None: any.
+def read_pairs_within(run: Run) -> float | None:
+    """Return how many seconds paired words may lie apart; None: any.
+
+    The alignment-based stitcher reads words in pairs.
     """
     chosen = run.setting("pairs_within")
     return None if chosen in (None, "none") else float(chosen)
 
 
 def train_stitcher(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """A stitcher, if the system is one."""
-    if system.kind == TRAIN:
-        pairs, first = (
-            shared_folder(run, "pairs", system),
-            shared_folder(run, "first", system) / MODEL_FILE,
-        )
-        files = {"--init_param": first} if simulates(run) else {}
-        output, config = (
-            run.locate_training(system, seed),
-            run.write_system_config(system),
-        )
-        yield from train_steps(
-            run,
-            system,
-            output,
-            config,
-            pairs / "train_stitch",
-            pairs / "dev",
-            seed,
-            files,
-        )
+    """Train a stitcher, if the system is one."""
+    if system.kind != TRAIN:
+        return
+    pairs = locate_shared(run, "pairs", system)
+    files = {}
+    if simulates(run):
+        first = locate_shared(run, "first", system)
+        files["--init_param"] = first / MODEL_FILE
+    yield from train_steps(
+        run,
+        system,
+        run.locate_training(system, seed),
+        run.write_system_config(system),
+        pairs / "train_stitch",
+        pairs / "dev",
+        seed,
+        files,
+    )
 
 
 def train_steps(
@@ -228,39 +221,32 @@ def train_steps(
     files: Mapping[str, Path] | None = None,
 ) -> Iterator[Step]:
     """Train a stitcher by ESPnet's MT task; say beside it what it was trained on."""
-    folder, stats = run.expdir / "pairs" / "tokens", pairs / "stats"
-    words, model = folder / "tokens.txt", folder / "bpe.model"
-    source = (
-        "word" if system.method == ALIGNMENT else "bpe"
-    )  # aligned pairs are word pieces already
+    folder = run.expdir / "pairs" / "tokens"
+    stats = pairs / "stats"
+    words = folder / "tokens.txt"
+    model = folder / "bpe.model"
+    # aligned pairs are word pieces already
+    source = "word" if system.method == ALIGNMENT else "bpe"
     options = [
-        *("--token_list", str(words), "--token_type", "bpe", "--bpemodel", str(model)),
-        *(
-            "--src_token_list",
-            str(words),
-            "--src_token_type",
-            source,
-            "--src_bpemodel",
-            str(model),
-        ),
+        *("--token_list", str(words)),
+        *("--token_type", "bpe"),
+        *("--bpemodel", str(model)),
+        *("--src_token_list", str(words)),
+        *("--src_token_type", source),
+        *("--src_bpemodel", str(model)),
     ]
     for part, place in (("train", pairs), ("valid", valid)):
-        options += list_data_options(
-            part, [(place / text, text, "text") for text in ("src_text", "text")]
-        )
-    lengths = [
-        "--train_shape_file",
-        str(pairs / "text"),
-        "--valid_shape_file",
-        str(valid / "text"),
-    ]
+        tables = [(place / text, text, "text") for text in ("src_text", "text")]
+        options += list_data_options(part, tables)
     made = [
-        "--collect_stats",
-        "true",
-        "--config",
-        str(config),
-        "--output_dir",
-        str(stats),
+        *("--collect_stats", "true"),
+        *("--config", str(config)),
+        *("--output_dir", str(stats)),
+    ]
+    # which utterances there are, since there are no lengths yet
+    lengths = [
+        *("--train_shape_file", str(pairs / "text")),
+        *("--valid_shape_file", str(valid / "text")),
     ]
     yield Step(
         name=f"statistics of {pairs.relative_to(run.expdir)}",
@@ -277,26 +263,18 @@ def train_steps(
         outputs=[stats / "train" / "src_text_shape"],
         preload=["espnet_ext.bin.mt_train"],
     )
-    shapes = {
-        part: [stats / part / f"{text}_shape" for text in ("src_text", "text")]
-        for part in ("train", "valid")
-    }
-    options += [
-        word
-        for part in shapes
-        for path in shapes[part]
-        for word in (f"--{part}_shape_file", str(path))
-    ]
+    shapes = []
+    for part in ("train", "valid"):
+        for text in ("src_text", "text"):
+            shape = stats / part / f"{text}_shape"
+            options += [f"--{part}_shape_file", str(shape)]
+            shapes.append(shape)
     yield train_step(
         run,
         output,
         "mt_train",
         ["--seed", str(seed), *options],
-        inputs=[
-            pairs / "text",
-            valid / "text",
-            *(path for paths in shapes.values() for path in paths),
-        ],
+        inputs=[pairs / "text", valid / "text", *shapes],
         files={"--config": config, **(files or {})},
     )
     shutil.copy(pairs / TRAINED_ON, output)
@@ -307,26 +285,28 @@ def stitching(run: Run) -> None:
 
 
 def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Transcripts of all test sets by a system, and their SA-WER; with the guard too,
-    where a row asks for it.
+    """Write transcripts of all test sets by a system, and their SA-WER.
+
+    Where a row asks for it, they are made with the guard too.
     """
     decodings = run.decodings[system.name]
     guarded = [name for name in decodings if run.decoding(name).get("guard")]
-    for decoding in [name for name in decodings if name not in guarded] or [
-        DEFAULT_DECODING
-    ]:
+    others = [name for name in decodings if name not in guarded]
+    # the guard is of transcripts without it
+    for decoding in others or [DEFAULT_DECODING]:
         yield transcribe(run, system, seed, decoding)
         yield from score(run, system, seed, decoding)
     folder = run.locate_training(system, seed)
     if guarded:
-        files = [sets.references(run, name) for name in DEV]
+        files = [sets.locate_references(run, name) for name in DEV]
         more = {"references": files, "output": folder / GUARD}
         yield guard_step(
             run, system, folder, DEV, tune_guard, folder / "log", more, [folder / GUARD]
         )
     for decoding in guarded:
-        names, log = sets.test_sets(run), folder / f"decode_{decoding}" / "log"
-        outputs = [transcripts_of(folder, decoding, name) for name in names]
+        names = sets.list_test_sets(run)
+        log = folder / f"decode_{decoding}" / "log"
+        outputs = [locate_transcripts(folder, decoding, name) for name in names]
         more = {"outputs": outputs, "folder": folder}
         yield guard_step(
             run, system, folder, names, guard_transcripts, log, more, outputs
@@ -344,48 +324,49 @@ def guard_step(
     more: Mapping[str, Any],
     outputs: Sequence[Path],
 ) -> Step:
-    """The guard of a stitcher is tuned on its transcripts of some sets, or used on
-    them.
-    """
-    heard = [hypotheses_of(run, system, name) for name in names]
-    made = [transcripts_of(folder, DEFAULT_DECODING, name) for name in names]
+    """Tune the guard of a stitcher on its transcripts of some sets, or use it there."""
+    heard = [locate_hypotheses(run, system, name) for name in names]
+    made = [locate_transcripts(folder, DEFAULT_DECODING, name) for name in names]
+    guard = folder / GUARD
+    tunes = guard in outputs
     return Step(
         name=f"guard {log.parent.relative_to(run.expdir)}",
         log=log / "guard.log",
         function=function,
         arguments={"hypotheses": heard, "transcripts": made, **more},
-        inputs=[] if folder / GUARD in outputs else [folder / GUARD],
+        inputs=[] if tunes else [guard],
         outputs=outputs,
     )
 
 
 def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
-    """Transcripts of all test sets by a system in one decoding."""
-    names, folder = sets.test_sets(run), run.locate_training(system, seed)
-    heard = [hypotheses_of(run, system, name) for name in names]
-    outputs = [transcripts_of(folder, decoding, name) for name in names]
-    trained = (
-        [folder / "config.yaml", folder / MODEL_FILE, folder / TRAINED_ON]
-        if system.kind == TRAIN
-        else []
-    )
-    return Step(
+    """Write transcripts of all test sets by a system in one decoding."""
+    names = sets.list_test_sets(run)
+    folder = run.locate_training(system, seed)
+    outputs = [locate_transcripts(folder, decoding, name) for name in names]
+    arguments = {
+        "hypotheses": [locate_hypotheses(run, system, name) for name in names],
+        "outputs": outputs,
+        "method": system.method,
+        "stitcher": [],
+    }
+    step = Step(
         name=f"stitch by {system.name}/seed{seed} ({decoding})",
         log=folder / f"decode_{decoding}" / "log" / "stitch.log",
         function=write_transcripts,
-        arguments={
-            "hypotheses": heard,
-            "outputs": outputs,
-            "method": system.method,
-            "stitcher": trained and folder,
-        },
+        arguments=arguments,
         free={"ngpu": run.gpu},
-        inputs=trained,
         outputs=outputs,
-        preload=["espnet2.tasks.mt", "espnet_ext.stitch.stitcher.rewriting_search"]
-        if trained
-        else [],
-        launch=run.decode_launch if trained else (),
+    )
+    # systems that merge by rule alone have no model
+    if system.kind != TRAIN:
+        return step
+    return replace(
+        step,
+        arguments={**arguments, "stitcher": folder},
+        inputs=[folder / "config.yaml", folder / MODEL_FILE, folder / TRAINED_ON],
+        preload=["espnet2.tasks.mt", "espnet_ext.stitch.stitcher.rewriting_search"],
+        launch=run.decode_launch,
     )
 
 
@@ -397,35 +378,29 @@ def write_transcripts(
     ngpu: int,
 ) -> None:
     """Merge the windows of each set."""
-    options = (
-        StitcherOptions(stitcher, device="cuda" if ngpu else "cpu")
-        if stitcher
-        else None
-    )
+    options = None
+    if stitcher:
+        options = StitcherOptions(stitcher, device="cuda" if ngpu else "cpu")
     merge_windows(hypotheses, outputs, method, options)
 
 
 def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
-    """SA-WER of the transcripts of all test sets, of LibriCSS by condition too; it is
-    also printed.
-    """
-    for name in sets.test_sets(run):
-        transcripts = transcripts_of(run.locate_training(system, seed), decoding, name)
-        output, references = transcripts.parent, sets.references(run, name)
-        tables = (
-            {"groups": "groups", "sessions": "segment_recording"}
-            if name == sets.LIBRICSS
-            else {}
-        )
-        of_segments = {
-            option: sets.folder(run, name) / table for option, table in tables.items()
-        }
+    """Compute and print SA-WER of all test sets, of LibriCSS by condition too."""
+    folder = run.locate_training(system, seed)
+    for name in sets.list_test_sets(run):
+        transcripts = locate_transcripts(folder, decoding, name)
+        output = transcripts.parent
+        of_segments = {}
+        if name == sets.LIBRICSS:
+            place = sets.locate_set(run, name)
+            of_segments["groups"] = place / "groups"
+            of_segments["sessions"] = place / "segment_recording"
         yield Step(
             name=f"score {output.relative_to(run.expdir)}",
             log=output / "log" / "score.log",
             function=evaluate_speakers,
             arguments={
-                "reference": references,
+                "reference": sets.locate_references(run, name),
                 "hypothesis": transcripts,
                 "output": output,
                 **of_segments,
@@ -437,9 +412,14 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
         show(f"SA-WER {found['value']:.2f} %  ({describe_interval(found)})")
 
 
-def transcripts_of(folder: Path, decoding: str, name: str) -> Path:
+def locate_transcripts(folder: Path, decoding: str, name: str) -> Path:
     return folder / f"decode_{decoding}" / name / "transcripts.json"
 
 
-def hypotheses_of(run: Run, system: System, name: str) -> Path:
-    return sets.below(run, "heard") / str(system.windows) / name / "hypotheses.jsonl"
+def locate_hypotheses(run: Run, system: System, name: str) -> Path:
+    return (
+        sets.locate_output(run, "heard")
+        / str(system.windows)
+        / name
+        / "hypotheses.jsonl"
+    )
