@@ -1,5 +1,4 @@
-"""Second-pass rescoring of N-best lists with language models (P3: Shivakumar et al.
-2023), all of it.
+"""Rescore N-best lists with language models: all of P3 (Shivakumar et al. 2023).
 
 ====================================  ==================================================
 ``models/causal.py``                  likelihood of GPT-2, eq. 2; ``prefix_trees.py``:
@@ -7,6 +6,7 @@
 ``models/pll.py``                     pseudo-likelihood of BERT, eq. 3
 ``models/pooled.py``                  RescoreGPT and RescoreBERT, eq. 10 to 12
 ``weights.py``                        interpolation and its tuning, eq. 1
+``outcome.py``                        what is printed and written of it
 ``training/mwer.py``                  minimum word error rate, eq. 4 to 9 (section 5)
 ``training/lm_training.py``           adaptation to the domain (4.2.2)
 ``second_pass.py``                    lists in, rescored lists out
@@ -28,11 +28,9 @@ GGUF = ".gguf"
 
 
 class ScorerKind(NamedTuple):
-    """A scorer of P3: the language model that it is made of, its score, and its
-    pooling.
-    """
+    """A scorer of P3."""
 
-    lm: str
+    lm: str  # the language model that it is made of
     scorer: str
     pooling: str | None = None
 
@@ -66,5 +64,6 @@ def _check_gguf(path: Path) -> None:
         raise InputError(f"{path}: no such file: check the path")
     if find_spec("gguf") is None:
         raise InputError(
-            f"{path}: a GGUF file needs the package gguf: pip install 'espnet_ext[gguf]'"
+            f"{path}: a GGUF file needs the package gguf: "
+            "pip install 'espnet_ext[gguf]'"
         )

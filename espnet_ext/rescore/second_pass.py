@@ -1,8 +1,6 @@
-"""A second pass over N-best lists: add scores of language models, tune all weights, and
-re-rank the lists.
-"""
+"""Rescore N-best lists: add scores of language models, tune all weights, re-rank."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,22 +77,19 @@ class SecondPass:
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """Name a language model of ``transformers`` that is loaded after everything else
-    has been checked.
+    """Name a language model, which is loaded after everything else has been checked.
 
-    ``path``: folder, GGUF file or name on the hub; ``label``: name of the scores that
-    it adds; ``scorer``, ``casing``, ``dtype``: see
-    :func:`espnet_ext.rescore.models.scorers.load_lm`; ``positions``: most tokens of a
-    forward pass; ``amp``: compute in bfloat16, with parameters as they are.
+    ``scorer``, ``casing`` and ``dtype`` are those of
+    :func:`espnet_ext.rescore.models.scorers.load_lm`.
     """
 
-    path: str
-    label: str
+    path: str  # folder, GGUF file or name on the hub
+    label: str  # name of the scores that it adds
     scorer: str | None = None
     casing: str | None = None
     dtype: str | None = None
-    positions: int | None = None
-    amp: bool = False
+    positions: int | None = None  # most tokens of a forward pass
+    amp: bool = False  # compute in bfloat16, with parameters as they are
 
     def identify(self) -> dict[str, Any]:
         """Return what a score depends on besides the text."""
@@ -129,7 +124,7 @@ class LanguageModel:
             if not has_looked:
                 has_looked = True
                 texts = (hyp.text for nbest in lists for hyp in nbest.hyps)
-                warning = model.casing_warning(texts)
+                warning = model.check_casing(texts)
                 if warning:
                     log(warning)
             return map_shared(lambda own: score_nbest(model, own), lists)
@@ -144,8 +139,9 @@ def rescore(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> Outcome | None:
-    """Rescore lists with language models, print what has changed, and write into
-    ``job.output``:
+    """Rescore lists with language models, print what has changed, and write all.
+
+    Into ``job.output``:
 
     - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score
       and the added ones;
@@ -161,44 +157,19 @@ def rescore(
     if ngpu > 1:
         launch(rescore, ngpu, job, models, ngpu=1, log=log)
         return None
-    log, names = main_prints(log), [model.label for model in models]
-    for model in models:  # the last one too, before the first has scored all lists
-        check_model_path(model.path)
-    if bool(job.tune_on) == bool(job.weights):
-        raise InputError(
-            "the weight of the first pass: give --tune-on LISTS or --weight "
-            "first_pass=X"
-        )
-    check_output(
-        job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references)
-    )
-    lists, notes = _read_selected(job, job.nbest, job.reference, names)
-    for note in notes:
-        log(note)
-    for warning in find_oddities(lists):
-        log(warning)
-    speakers = find_speakers(
-        [nbest.utt_id for nbest in lists],
-        job.nbest,
-        job.reference,
-        utt2spk=job.utt2spk,
-    )
-    development = _read_development(job, names, log)
-    if (
-        len({hyp.score for nbest in lists for hyp in nbest.hyps})
-        == 1
-        < max(len(nbest.hyps) for nbest in lists)
-    ):
-        log(
-            "warning: the first pass gives all hypotheses the same score: the "
-            "language models decide alone"
-        )
-    if job.nbest in job.tune_on:
-        log(
-            "warning: the weights are tuned on the lists that are rescored: their "
-            "error rate is too low"
-        )
+    log = main_prints(log)
+    names = [model.label for model in models]
+    _check_job(job, models)
     weights = _check_given_weights(job, names)
+    lists, notes = _read_selected(job, job.nbest, job.reference, names)
+    for line in (*notes, *find_oddities(lists)):
+        log(line)
+    utterances = [nbest.utt_id for nbest in lists]
+    speakers = find_speakers(utterances, job.nbest, job.reference, utt2spk=job.utt2spk)
+    development = _read_development(job, names, log)
+    for warning in _find_odd_choices(job, lists):
+        log(warning)
+    # Lists that are tuned on themselves are scored once.
     same = development == lists
     scored = lists
     tuned_on = [] if same else development
@@ -223,6 +194,35 @@ def rescore(
     return outcome
 
 
+def _check_job(job: SecondPass, models: Sequence[LanguageModel]) -> None:
+    """Refuse what would fail after hours of scoring: models, weights, the output."""
+    for model in models:  # the last one too, before the first has scored all lists
+        check_model_path(model.path)
+    if bool(job.tune_on) == bool(job.weights):
+        raise InputError(
+            "the weight of the first pass: give --tune-on LISTS or --weight "
+            "first_pass=X"
+        )
+    inputs = (job.nbest, *job.tune_on, job.reference, *job.tune_references)
+    check_output(job.output, inputs)
+
+
+def _find_odd_choices(job: SecondPass, lists: Sequence[NBest]) -> Iterator[str]:
+    """Find what makes a second pass worth little, as lines to print."""
+    scores = {hyp.score for nbest in lists for hyp in nbest.hyps}
+    longest = max(len(nbest.hyps) for nbest in lists)
+    if len(scores) == 1 and longest > 1:
+        yield (
+            "warning: the first pass gives all hypotheses the same score: the "
+            "language models decide alone"
+        )
+    if job.nbest in job.tune_on:
+        yield (
+            "warning: the weights are tuned on the lists that are rescored: their "
+            "error rate is too low"
+        )
+
+
 def _name_scoring(
     model: LanguageModel, ngpu: int, log: Callable[[str], None]
 ) -> Scoring:
@@ -232,33 +232,31 @@ def _name_scoring(
 def _check_given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     """Return the weights that need no tuning, 1 for scores that are not named."""
     check_weights(job.weights)
-    if unknown := sorted(job.weights.keys() - {FIRST_PASS, *names}):
+    known = [FIRST_PASS, *names]
+    if unknown := sorted(job.weights.keys() - set(known)):
         raise InputError(
-            f"a weight for {unknown[0]!r}: the scores are "
-            f"{', '.join([FIRST_PASS, *names])}"
+            f"a weight for {unknown[0]!r}: the scores are {', '.join(known)}"
         )
-    return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **job.weights}
+    weights = dict.fromkeys([*names, FIRST_PASS], 1.0)
+    weights.update(job.weights)
+    return weights
 
 
 def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBest]:
-    """Return the lists with the scorer's log-probabilities by ``name`` among the scores
-    of each hypothesis.
-    """
-    return [
-        replace(
-            nbest,
-            hyps=tuple(
-                replace(hyp, scores={**hyp.scores, name: value})
-                for hyp, value in zip(nbest.hyps, own, strict=True)
-            ),
-        )
-        for nbest, own in zip(lists, score(lists), strict=True)
-    ]
+    """Return the lists with the scorer's log-probabilities among their scores."""
+    added = []
+    for nbest, own in zip(lists, score(lists), strict=True):
+        hyps = []
+        for hyp, value in zip(nbest.hyps, own, strict=True):
+            hyps.append(replace(hyp, scores={**hyp.scores, name: value}))
+        added.append(replace(nbest, hyps=tuple(hyps)))
+    return added
 
 
 def _read_development(
     job: SecondPass, names: Collection[str], log: Callable[[str], None]
 ) -> list[NBest]:
+    """Read all lists to tune on, which have references, and print what is odd."""
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
             f"{len(job.tune_references)} references for {len(job.tune_on)} "
@@ -293,9 +291,8 @@ def _read_selected(
 
 
 def _refuse_scores(path: Path, lists: Iterable[NBest], names: Collection[str]) -> None:
-    """Refuse lists that already have scores of these names, from the first pass or
-    another model.
-    """
+    """Refuse lists that already have scores of these names."""
+    # From the first pass or another model: the new ones would take their place.
     for nbest in lists:
         for hyp in nbest.hyps:
             if twice := sorted({*names} & {FIRST_PASS, *hyp.scores}):

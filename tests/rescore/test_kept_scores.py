@@ -1,4 +1,4 @@
-"""Scores that are kept: nothing is scored twice, and nothing of another model is used."""
+"""Scores that are kept: none is computed twice, and none of another model is used."""
 
 import json
 from pathlib import Path

@@ -50,7 +50,7 @@ class CausalScorer(LmScorer):
         # The end token is predicted and never read, so that nothing stands after a
         # text.
         super().__init__(model, tokenizer, casing, ([begin], []))
-        self.known([begin, self.end])
+        self.require_known([begin, self.end])
         self.plain = is_plain(model)
 
     def chunks(

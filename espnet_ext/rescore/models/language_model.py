@@ -1,4 +1,4 @@
-"""Language models of ``transformers``, loaded and checked, and their scorers' base."""
+"""Load and check language models of ``transformers``; the base of their scorers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,14 +34,15 @@ CASINGS: Mapping[str, Callable[[str], str]] = {
     "upper": str.upper,
     "sentence": str.capitalize,
 }
-CASING_SAMPLE, CASING_GAIN = 1000, 1.2
+CASING_SAMPLE = 1000  # texts whose tokens are counted
+CASING_GAIN = 1.2  # times as many tokens as in lower case, of which a warning tells
 UNKNOWN = 0.2  # share of unknown tokens that is warned of
 DTYPES = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-SHOWN = 40
+SHOWN = 40  # characters of a hypothesis in a message
 SETTINGS = "scorer.json"
 # Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2
 # or BERT.
@@ -64,8 +65,8 @@ def load(
     try:
         # Missing weights are checked below; those of other layers do not matter.
         with quiet():
-            # not None, which is the default: then transformers would ask on the
-            # terminal whether to run its code
+            # False and not None, the default: transformers would ask on the terminal
+            # whether to run the model's code.
             tokenizer = AutoTokenizer.from_pretrained(
                 place, trust_remote_code=False, **file
             )
@@ -76,9 +77,9 @@ def load(
             }
             model, report = loader.from_pretrained(place, **options, **file)
     except Exception as error:
-        # mostly OSError, but also what the readers of the files raise
+        # Mostly OSError, but also what the readers of the files raise.
         raise InputError(
-            f"{name}: no language model and tokenizer that load ({reason(error)}"
+            f"{name}: no language model and tokenizer that load ({explain(error)}"
         ) from error
     if file:
         forget_gguf(model)
@@ -103,8 +104,9 @@ def load(
 
 
 def locate_model(name: str | Path) -> tuple[str | Path, dict[str, str]]:
-    """Return what ``from_pretrained`` takes for a model: a folder or a hub name, and for
-    a GGUF file its folder, with the name of the file as an option.
+    """Return what ``from_pretrained`` takes for a model, and its options.
+
+    That is a folder or a hub name; for a GGUF file its folder, and the file as option.
     """
     check_model_path(name)
     if not is_gguf(name):
@@ -145,12 +147,13 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def reason(error: BaseException) -> str:
+def explain(error: BaseException) -> str:
     """Return why a model does not load, in a bracket that ends here, and what to do.
 
-    >>> reason(OSError("no such thing"))
+    >>> explain(OSError("no such thing"))
     'no such thing): give a folder written by transformers, or a name on the hub'
     """
+    # Transformers raises its own exception from the hub's.
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, LocalEntryNotFoundError):
@@ -161,8 +164,7 @@ def reason(error: BaseException) -> str:
         cause = cause.__cause__
     return (
         f"{take_first_line(error)}): give a folder written by transformers, or a "
-        "name on "
-        "the hub"
+        "name on the hub"
     )
 
 
@@ -178,12 +180,13 @@ def read_config(name: str | Path) -> PreTrainedConfig:
         with quiet():
             return AutoConfig.from_pretrained(place, trust_remote_code=False, **file)
     except Exception as error:
-        # mostly OSError and ValueError, of a GGUF file also what its reader raises
-        raise InputError(f"{name}: no language model ({reason(error)}") from error
+        # Mostly OSError and ValueError, of a GGUF file also what its reader raises.
+        raise InputError(f"{name}: no language model ({explain(error)}") from error
 
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:
     """Tell whether a model predicts masked tokens from both sides, as BERT does."""
+    # A BERT that was made a decoder is causal, and of the same type.
     if getattr(config, "is_decoder", False):
         return False
     return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -233,7 +236,7 @@ def find_position_limit(
         getattr(model.config, "max_position_embeddings", None),
     ]
     for name, module in model.named_modules():
-        # RoBERTa and its relatives count positions from after the padding token's id
+        # RoBERTa and its relatives count positions from after the padding token's id.
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
             limits.append(module.num_embeddings - padding - 1)
@@ -323,6 +326,7 @@ class LmScorer(torch.nn.Module):
         texts: list[str] = []
         for own in lists:
             texts += [write(" ".join(text.split())) for text in own]
+        # All at once: fast tokenizers share the texts among the cores.
         numbered = iter(enumerate(self._tokenize(texts)))
         encoded = [[next(numbered) for _ in own] for own in lists]
         for place, hypotheses in enumerate(encoded):
@@ -336,11 +340,12 @@ class LmScorer(torch.nn.Module):
         """Return the model's input for each text."""
         if not texts:
             return []  # which tokenizers do not take
-        # no warning of the tokenizer's own about long texts, which are refused by name
+        # No warning of the tokenizer's own about long texts, which are refused by name.
         tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)
-        return [
-            self.known([*self.before, *ids, *self.after]) for ids in tokens["input_ids"]
-        ]
+        inputs = []
+        for ids in tokens["input_ids"]:
+            inputs.append(self.require_known([*self.before, *ids, *self.after]))
+        return inputs
 
     def _refuse_long(self, name: str, text: str, count: int) -> None:
         """Raise an InputError for a text of so many tokens."""
@@ -352,7 +357,7 @@ class LmScorer(torch.nn.Module):
             f"{self.longest}: leave it out, or use another model"
         )
 
-    def known(self, ids: list[int]) -> list[int]:
+    def require_known(self, ids: list[int]) -> list[int]:
         """Return the same token ids; refuse one that the model lacks.
 
         Some tokenizers have more tokens than they write: only these count.
@@ -367,7 +372,7 @@ class LmScorer(torch.nn.Module):
             )
         return ids
 
-    def casing_warning(self, texts: Iterable[str]) -> str | None:
+    def check_casing(self, texts: Iterable[str]) -> str | None:
         """Return a warning if the vocabulary has no words as the texts are written.
 
         The first 1,000 texts are read. Capitals cost GPT-2 half as many tokens again,
@@ -378,7 +383,7 @@ class LmScorer(torch.nn.Module):
 
         def count_tokens(write: Callable[[str], str]) -> tuple[int, int]:
             """Return the number of tokens, and of those for what is not known."""
-            # no warning that the model takes fewer: it does not read them
+            # No warning that the model takes fewer: it does not read them.
             found = self.tokenizer(write(text), add_special_tokens=False, verbose=False)
             tokens = found["input_ids"]
             return len(tokens), tokens.count(self.tokenizer.unk_token_id)
@@ -405,6 +410,7 @@ class LmScorer(torch.nn.Module):
         """
         self.amp = amp and has_bfloat16(self.model.device, "amp")
         torch.backends.cuda.matmul.allow_tf32 = use_tf32
+        # Not reentrant, as PyTorch advises.
         if gradient_checkpointing:
             self.model.gradient_checkpointing_enable(
                 gradient_checkpointing_kwargs={"use_reentrant": False}

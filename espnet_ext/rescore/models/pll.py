@@ -55,7 +55,7 @@ class PllScorer(LmScorer):
                 "score it as a causal model"
             )
         super().__init__(model, tokenizer, casing, find_surrounding(tokenizer))
-        self.known([tokenizer.mask_token_id])
+        self.require_known([tokenizer.mask_token_id])
         # Padding is hidden by the attention mask, so that any token will do.
         self.padding = tokenizer.pad_token_id or 0
         if self.padding >= self.size:

@@ -135,7 +135,7 @@ def train_lm(
             f"there is no text to {'evaluate on' if texts else 'train on'}: give "
             "more sentences"
         )
-    if warning := scorer.casing_warning(dev_texts):
+    if warning := scorer.check_casing(dev_texts):
         log(warning)
     task = LmTask(scorer, mask_probability)
     examples = [task.encode(text) for text in texts]
@@ -174,7 +174,7 @@ class LmTask:
         self.mask: DataCollatorForLanguageModeling | None = None
         if isinstance(scorer, PllScorer):
             # Any token may stand in for a masked one.
-            scorer.known([len(scorer.tokenizer) - 1])
+            scorer.require_known([len(scorer.tokenizer) - 1])
             self.mask = DataCollatorForLanguageModeling(
                 scorer.tokenizer, mlm_probability=mask_probability
             )
@@ -187,7 +187,7 @@ class LmTask:
         scorer = self.scorer
         written = CASINGS[scorer.casing](" ".join(text.split()))
         tokens = scorer.tokenizer(written, add_special_tokens=False)
-        ids = scorer.known(tokens.input_ids)
+        ids = scorer.require_known(tokens.input_ids)
         if isinstance(scorer, CausalScorer):
             ids = [*scorer.before, *ids, scorer.end]
             # One more than fits: nothing is predicted from the last one.

@@ -148,7 +148,7 @@ def train_mwer(
     check_lengths(scorer, examples, loss)
     check_lengths(scorer, dev, MwerLoss())
     idle = sum(len(set(item.errors)) == 1 for item in examples)
-    if warning := scorer.casing_warning(text for item in dev for text in item.texts):
+    if warning := scorer.check_casing(text for item in dev for text in item.texts):
         log(warning)
     log(
         f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: "

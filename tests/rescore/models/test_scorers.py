@@ -130,14 +130,13 @@ def test_capitals_that_the_vocabulary_lacks_are_warned_of():
         ),
         sentences,
     )
-    warning = scorer.casing_warning([sentence.upper() for sentence in sentences])
+    warning = scorer.check_casing([sentence.upper() for sentence in sentences])
     assert warning and "casing as-is" in warning and "(0 unknown)" in warning
     assert (
-        scorer.casing_warning(sentences) is None
-        and scorer.casing_warning(["", ""]) is None
+        scorer.check_casing(sentences) is None and scorer.check_casing(["", ""]) is None
     )
     scorer.casing = "lower"
-    assert scorer.casing_warning([sentence.upper() for sentence in sentences]) is None
+    assert scorer.check_casing([sentence.upper() for sentence in sentences]) is None
 
 
 def test_words_that_a_vocabulary_does_not_know_are_warned_of(make_lm):
@@ -146,12 +145,12 @@ def test_words_that_a_vocabulary_does_not_know_are_warned_of(make_lm):
     """
     scorer = CausalScorer(*make_lm("gpt2"))
     sentences = ["the cat sat on the mat"] * 3
-    assert scorer.casing_warning(sentences) is None
+    assert scorer.check_casing(sentences) is None
     assert (
         "18 tokens (18 unknown), in lower case 18 (0 unknown)"
-        in scorer.casing_warning(["THE CAT SAT ON THE MAT"] * 3)
+        in scorer.check_casing(["THE CAT SAT ON THE MAT"] * 3)
     )
-    assert "(2 unknown), in lower case 2 (2 unknown)" in scorer.casing_warning(
+    assert "(2 unknown), in lower case 2 (2 unknown)" in scorer.check_casing(
         ["xyzzy qwrtz"]
     )
 
