@@ -175,8 +175,8 @@ def _parse_weights(
 @common.path("--tune-ref", "References of each --tune-on, in any format.", several=True)
 @common.path(
     "--utt2spk",
-    "Speakers of --nbest: the units of the gain's interval.  [default: those of "
-    "LibriSpeech's ids, or a file of this name beside the lists or references]",
+    "Speakers of --nbest: the units of the gain's interval.  [default: a file of "
+    "this name beside the lists or references, or those in LibriSpeech's ids]",
 )
 @click.option(
     "--weight",

@@ -79,6 +79,7 @@ def parse_scores(text: str) -> dict[str, float]:
     >>> parse_scores('{"decoder": "tensor(-0.3654)", "lm": "tensor(-77.3508)"}')
     {'decoder': -0.3654, 'lm': -77.3508}
     """
+    # Not ast.literal_eval: tensor(...) is a call.
     inside = text.strip()
     parts: dict[str, float] = {}
     if inside.startswith("{") and inside.endswith("}"):

@@ -39,7 +39,7 @@ from espnet_ext.work.files import open_unpacked, refuse_input
 
 AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
-# an oracle's word error rate above which lists and references cannot belong together
+# An oracle's word error rate above which lists and references cannot belong together.
 IMPLAUSIBLE = 0.9
 _MARKS = re.compile(r"<[a-z]+><(?:asr|st_[a-z]+)>")  # of language and task
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
@@ -160,6 +160,7 @@ def convert_lists(
     ``selection`` is what is used of them. Returned are the lists as they are written,
     and lines that say what was done.
     """
+    # Lists are written when all are read, but what they came from would be gone.
     refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form, reference_form)
     if rules:

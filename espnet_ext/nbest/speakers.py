@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 
 UTT2SPK = "utt2spk"
-_OF_LIBRISPEECH = re.compile(r"([0-9]+)-[0-9]+-[0-9]+")  # speaker, chapter, utterance
+_OF_LIBRISPEECH = re.compile(r"(([0-9]+)-[0-9]+)-[0-9]+")  # speaker, chapter, utterance
 
 
 def find_speakers(
@@ -16,8 +16,8 @@ def find_speakers(
 ) -> dict[str, str]:
     """Return the speaker of each utterance, or nothing where they are not known.
 
-    They are those of ``utt2spk``; else those in ids as LibriSpeech has them; else those
-    of a file ``utt2spk`` in or beside one of ``places``. Raises InputError: an
+    They are those of ``utt2spk``; else those of a file of this name in or beside one of
+    ``places``; else those in ids as LibriSpeech has them. Raises InputError: an
     utterance is not in the table that was given.
     """
     if utt2spk is not None:
@@ -26,16 +26,20 @@ def find_speakers(
             if utterance not in table:
                 raise InputError(f"{utt2spk}: {utterance} has no speaker: add it")
         return {utterance: table[utterance] for utterance in utterances}
-    # Before a table: those of Kaldi and ESPnet take each chapter for another speaker.
-    matches = [_OF_LIBRISPEECH.fullmatch(utterance) for utterance in utterances]
-    named = [match[1] for match in matches if match]
-    if len(named) == len(utterances):
-        return dict(zip(utterances, named, strict=True))
+    readers: dict[str, str] = {}
+    chapters: dict[str, str] = {}
+    for utterance in utterances:
+        if match := _OF_LIBRISPEECH.fullmatch(utterance):
+            chapters[utterance], readers[utterance] = match.groups()
+    are_librispeech = len(readers) == len(utterances)
     for path in _list_tables(places):
         table = read_table(path)
         if all(utterance in table for utterance in utterances):
-            return {utterance: table[utterance] for utterance in utterances}
-    return {}
+            found = {utterance: table[utterance] for utterance in utterances}
+            # Kaldi's and ESPnet's recipes take each chapter for another speaker, and
+            # several of them are one voice.
+            return readers if are_librispeech and found == chapters else found
+    return readers if are_librispeech else {}
 
 
 def _list_tables(places: Iterable[Path | None]) -> list[Path]:

@@ -94,10 +94,16 @@ def test_speakers_of_librispeech_are_readers_and_not_chapters(tmp_path):
     folder = write_published(tmp_path)
     readers = dict(zip(REFERENCES, ("84", "84", "9"), strict=True))
     assert find_speakers([*REFERENCES], folder) == readers
+    assert find_speakers([*REFERENCES]) == readers
     # but a table that is named is what is used
     chapters = read_table(folder / "utt2spk")
     named = find_speakers([*REFERENCES], utt2spk=folder / "utt2spk")
     assert named == chapters
+    # as is one beside the lists that has other names
+    others = dict(zip(REFERENCES, ("ann", "bob", "bob"), strict=True))
+    lines = [f"{key} {who}\n" for key, who in others.items()]
+    (folder / "utt2spk").write_text("".join(lines))
+    assert find_speakers([*REFERENCES], folder) == others
 
 
 def test_speakers_beside_lists_or_references(tmp_path):
