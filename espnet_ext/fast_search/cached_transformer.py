@@ -40,6 +40,7 @@ class CachedTransformerDecoder(TransformerDecoder):
     @classmethod
     def from_transformer(cls, decoder: TransformerDecoder) -> Self:
         """Return a fast decoder with the same modules and parameters."""
+        # A shallow copy: the model keeps ESPnet's decoder, and both share parameters.
         fast = copy(decoder)
         fast.__class__ = cls
         return fast
@@ -102,7 +103,8 @@ class CachedTransformerDecoder(TransformerDecoder):
         known = nodes.size(1)
         tree, nodes = tree.add_nodes(nodes, ys.size(1) - known)
         prefixes = ScoredPrefixes(tree, nodes, known)
-        # Positions are those in the whole prefix, so all of it is embedded.
+        # Usually one token is new. Positions are those in the whole prefix, so all of
+        # it is embedded.
         x = self.embed(ys)[:, known:]
         slot = 0
         for number, layer in enumerate(self.decoders):
@@ -148,6 +150,7 @@ class CachedTransformerDecoder(TransformerDecoder):
 
         New ones are made before the first token and where the encodings have changed.
         """
+        # All hypotheses of a search share one memory.
         memories = {state.memory if state is not None else None for state in states}
         memory = memories.pop()
         if memory is not None and not memories and memory.has_encodings(xs):
@@ -165,6 +168,7 @@ class CachedTransformerDecoder(TransformerDecoder):
         t: tokens before the last one; 0 if a hypothesis has no state.
         """
         paths = [state.path for state in states if state is not None]
+        # Without states all tokens are new, and an empty tree takes them in one go.
         if len(paths) < len(states):
             slots = sum(self.count_streams(layer) for layer in self.decoders)
             return PrefixTree(slots, groups, 0), ys.new_zeros(len(ys), 0)

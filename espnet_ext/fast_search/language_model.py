@@ -20,6 +20,7 @@ class FastTransformerLM(TransformerLM):
     @classmethod
     def from_transformer(cls, lm: TransformerLM) -> Self:
         """Return a fast language model with the same modules and parameters."""
+        # A shallow copy: both share modules and parameters.
         fast = copy(lm)
         fast.__class__ = cls
         return fast

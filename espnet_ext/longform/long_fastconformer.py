@@ -156,6 +156,7 @@ class LongFastConformerEncoder(AbsEncoder):
         self-conditioning without a CTC head.
         """
         shortest = int(ilens.min())
+        # ESPnet's inference knows this error, and gives an empty result.
         if shortest < 1:
             raise TooShortUttError("has no frame, return empty results", shortest, 0)
         # Without what pads all utterances, as in a part of a larger batch.
@@ -179,6 +180,7 @@ class LongFastConformerEncoder(AbsEncoder):
         if self.double_norm:
             x = self.after_norm(x)
         x = self.after_norm(x)
+        # Padding went through the norms, which make something of zeros.
         if padding is not None:
             x = x.masked_fill(~padding.valid.unsqueeze(-1), 0.0)
         return x, lengths, None

@@ -241,6 +241,7 @@ class ChunkIterFactory(AbsIterFactory):
 
         ``shuffle`` has no effect, since the plan sets the order.
         """
+        # torch hands on what is in a batch as it is: chunks are the dataset's indices.
         return DataLoader(
             self.dataset,
             batch_sampler=self.list_chunks(epoch),
@@ -273,6 +274,7 @@ class RecordingsASRTask(ASRTask):
             default={},
             help="n_mels, window, hop, log ...",
         )
+        # With it ESPnet asks build_task_iter_factory for the batches.
         parser.set_defaults(iterator_type="task", valid_iterator_type="task")
 
     @classmethod

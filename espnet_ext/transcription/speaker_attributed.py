@@ -61,6 +61,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
             f"{model.name}: chooses among enrolled speakers: give --enrolment "
             "DIR, a folder per speaker"
         )
+    # What is wrong with the folder is said before models are loaded.
     find_enrolment(request.enrolment)
     windowing = find_windowing(request, model)
     search = read_decoding_settings(model.model).search
@@ -78,6 +79,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         embed = load_espnet_speaker_model(config, speaker_model)
     else:
         embed = load_resemblyzer()
+    # Once, for all files.
     scp = write_profiles(request.folder / "profiles", embed_enrolment(request, embed))
     check_once = cache(partial(_check_loads, model))
 

@@ -84,7 +84,7 @@ class Aligner:
         cut = self._cut(held)
         if cut is None:
             if frames >= self.longest:
-                raise self._disagreement()
+                raise self._make_disagreement()
             # Another look at once would cost as much and find as little.
             self._wait = frames + self.piece // 2
             return []
@@ -116,7 +116,7 @@ class Aligner:
         if longer >= enough and len(held) >= len(expected):
             pairs = match_tokens(expected, [token.id for token in heard])
             if len(pairs) < _AGREEMENT * longer:
-                raise self._disagreement()
+                raise self._make_disagreement()
         return self._align(held, len(self.texts))
 
     def _decode(self, held: np.ndarray) -> list[Token]:
@@ -124,7 +124,7 @@ class Aligner:
         decoder = GreedyDecoder(self.blank)
         return decoder.step(held) + decoder.finish()
 
-    def _disagreement(self) -> InputError:
+    def _make_disagreement(self) -> InputError:
         return InputError(
             f"what is heard from word {self._word + 1} of the transcript on does "
             "not agree with it: "

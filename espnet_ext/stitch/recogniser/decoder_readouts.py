@@ -98,7 +98,7 @@ class TransformerReadout(torch.nn.Module):
             )
         self.block = block - 1 if block > 0 else block
         self.decoder = decoder
-        attention = self._attention()
+        attention = self._get_attention()
         if attention.use_flash_attn or attention.use_sdpa:
             # fused kernels compute the same, but keep no weights; ESPnet gives one of
             # them no dropout module
@@ -111,7 +111,7 @@ class TransformerReadout(torch.nn.Module):
             )
         self.hidden_size = decoder.output_layer.in_features
 
-    def _attention(self) -> Any:
+    def _get_attention(self) -> Any:
         return self.decoder.decoders[self.block].src_attn
 
     def take_output(self) -> torch.nn.Linear:
@@ -136,7 +136,7 @@ class TransformerReadout(torch.nn.Module):
         """
         hidden, _ = self.decoder(hs_pad, hlens, ys_in_pad, ys_in_lens)
         # ESPnet's attention keeps the weights of its last call, (B, heads, L, T).
-        return hidden, self._attention().attn.mean(dim=1)
+        return hidden, self._get_attention().attn.mean(dim=1)
 
     def init_state(self, x: torch.Tensor) -> None:
         """Return the state before the first token."""
@@ -150,7 +150,7 @@ class TransformerReadout(torch.nn.Module):
         They are (n, hidden_size), (n, T) and a list of n.
         """
         hidden, after = self.decoder.batch_score(ys, list(states), xs)
-        return hidden, self._attention().attn[:, :, -1].mean(dim=1), after
+        return hidden, self._get_attention().attn[:, :, -1].mean(dim=1), after
 
 
 def make_readout(

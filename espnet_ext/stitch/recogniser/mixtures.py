@@ -222,6 +222,7 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
     }
     write_table(folder / "mixed_utterances", mixed)
     text = {name: text for name, (text, _) in serialised.items()}
+    # Last: where it is, the other tables are complete.
     write_table(folder / "text", text)
     return text
 
@@ -270,7 +271,7 @@ def cut_mixtures(
     text = dict(mixtures.text or {})
     seconds = {name: float(value) for name, value in (mixtures.utt2dur or {}).items()}
     random = np.random.default_rng(seed)
-    cuts = []
+    cuts = []  # names with the spans of whole mixtures' audio
     for name in mixtures.utterances:
         if name not in turns or any(not turn.has_span for turn in turns[name]):
             raise InputError(

@@ -47,6 +47,7 @@ def write_d_vectors(
         take a GPU each in turn. Raises
     InputError for bad audio, by recording.
     """
+    # The network is not trained, so that its output of a recording never changes.
     audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_d_vectors, options=dict(options), ngpu=ngpu)
     folder = Path(output).absolute() / "d_vectors"

@@ -129,6 +129,7 @@ def recognise_together(
                 "least one"
             )
         model.check_profiles(profiles)
+    # All are as long: an encoder sees no padding, and no mask.
     lengths = torch.full((len(batch),), batch.size(1), device=device)
     encodings, speaker_encodings, _ = model.encode_both(batch, lengths)
     counts = torch.tensor([len(profiles) for profiles in known], device=device)

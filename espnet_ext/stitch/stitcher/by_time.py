@@ -47,26 +47,37 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
             # A whole window, which forbids no pair: times that are a guess say little.
             slack = before.end - before.start
             if timed and is_timed((before, item)):
-                seconds = before.end - item.start
-                slack = limit_shift(seconds)
-            # Only words from `first` on, and before `last`, can be in both windows.
-            first = len(merged)
-            earliest = item.start - slack
-            while first and merged[first - 1].middle >= earliest:
-                first -= 1
-            last = 0
-            latest = before.end + slack
-            while last < len(words) and words[last].middle <= latest:
-                last += 1
+                slack = limit_shift(before.end - item.start)
             shared = (item.start, before.end)
-            merged[first:] = join_neighbours(
-                merged[first:], words[:last], shared, slack
-            )
-            merged += words[last:]
+            _append_window(merged, words, shared, slack)
         else:
             continue  # the window lies within the one before
         before = item
     return order_times(merged)
+
+
+def _append_window(
+    merged: list[Word],
+    words: Words,
+    shared: tuple[float, float],
+    slack: float,
+) -> None:
+    """Join the words of the next window to those so far, ``merged``.
+
+    They share the time between ``shared``; a word's times may be ``slack`` apart. All
+    are in seconds. Only words that can be in both windows are aligned and moved, so
+    that the effort does not grow with the recording.
+    """
+    start, end = shared
+    first = len(merged)
+    while first and merged[first - 1].middle >= start - slack:
+        first -= 1
+    last = 0
+    while last < len(words) and words[last].middle <= end + slack:
+        last += 1
+    joined = join_neighbours(merged[first:], words[:last], shared, slack)
+    merged[first:] = joined
+    merged += words[last:]
 
 
 def limit_shift(shared: float) -> float:
@@ -148,9 +159,9 @@ def align_by_time(left: Words, right: Words, within: float) -> list[Step]:
     table = _fill_table(gains)
     # After the left window's last word, those of the right cost nothing: the best
     # alignment may end at any of them.
-    last_row = table[-1]
-    j = int(last_row.argmax())
     i = len(left)
+    last_row = table[i]
+    j = int(last_row.argmax())
     # Back along a best path: whole numbers, so that == finds where a sum came from.
     pairs = []
     while i and j:
@@ -194,17 +205,21 @@ def _compute_gains(left: Words, right: Words, within: float) -> np.ndarray:
 
     The shape is (left, right), int32.
     """
-    texts = np.array([normalise_word(word.text) for word in right], dtype=object)
+    normalised = [normalise_word(word.text) for word in right]
+    texts = np.array(normalised, dtype=object)
     middles = np.array([word.middle for word in right])
-    gains = np.empty((len(left), len(right)), dtype=np.int32)
+    shape = (len(left), len(right))
+    gains = np.empty(shape, dtype=np.int32)
+    # Row by row: whole tables of times and texts would be larger than that of gains.
     for i, word in enumerate(left):
+        text = normalise_word(word.text)
+        equal = texts == text
         apart = np.abs(middles - word.middle)
         share = apart / within
         nearness = 1 - np.minimum(share, 1)
-        text = normalise_word(word.text)
-        equal = texts == text
         gain = np.where(equal, ONE * nearness, -ONE)
-        gain[share > 1] = _NEVER
+        too_far = share > 1
+        gain[too_far] = _NEVER
         gains[i] = gain
     return gains
 
@@ -213,18 +228,22 @@ def _add_lone_words(
     left: Words, right: Words, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[Step]:
     """Yield the pairs, and between them lone words in the order of their times."""
-    end = (len(left), len(right))  # stands for a pair behind all words
     i = 0
     j = 0
-    for next_i, next_j in (*pairs, end):
-        lone_left: list[Step] = [(word, None) for word in left[i:next_i]]
-        lone_right: list[Step] = [(None, word) for word in right[j:next_j]]
-        # Merged, not sorted: each side keeps its order, though its times may fall.
-        yield from heapq.merge(lone_left, lone_right, key=_find_middle)
-        if (next_i, next_j) != end:
-            yield left[next_i], right[next_j]
+    for next_i, next_j in pairs:
+        yield from _merge_lone_words(left[i:next_i], right[j:next_j])
+        yield left[next_i], right[next_j]
         i = next_i + 1
         j = next_j + 1
+    yield from _merge_lone_words(left[i:], right[j:])
+
+
+def _merge_lone_words(left: Words, right: Words) -> Iterator[Step]:
+    """Yield words that have no counterpart in the order of their times."""
+    lone_left: list[Step] = [(word, None) for word in left]
+    lone_right: list[Step] = [(None, word) for word in right]
+    # Merged, not sorted: each side keeps its order, though its times may fall.
+    return heapq.merge(lone_left, lone_right, key=_find_middle)
 
 
 def _find_middle(step: Step) -> float:

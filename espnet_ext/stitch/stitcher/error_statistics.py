@@ -72,8 +72,8 @@ class Counts:
         more = 0.0
         most = 0.0
         for (one, other), count in self.shared.items():
-            first = self.rate(one)
-            second = self.rate(other)
+            first = self.find_rate(one)
+            second = self.find_rate(other)
             more += self.both[one, other] - count * first * second
             most += count * (min(first, second) - first * second)
         # No word is in two windows, or none with rates between 0 and 1: nothing can go
@@ -104,7 +104,7 @@ class Counts:
         # Below chance is chance: simulated errors know no words that avoid each other.
         return max(0.0, (found - by_chance) / (1 - by_chance))
 
-    def rate(self, kind: Class) -> float:
+    def find_rate(self, kind: Class) -> float:
         """Return the share of wrong words in a class, or in all if it has too few."""
         if self.words[kind] < COMMON:
             return self.wrong.total() / max(1, self.words.total())
@@ -224,7 +224,9 @@ def build_simulated_errors(counts: Counts) -> SimulatedErrors:
             confusions[word] = common
     return SimulatedErrors(
         rates={
-            name: tuple(counts.rate((overlapped, distance)) for distance in DISTANCES)
+            name: tuple(
+                counts.find_rate((overlapped, distance)) for distance in DISTANCES
+            )
             for overlapped, name in ((False, "alone"), (True, "overlapped"))
         },
         speaker=counts.moved / max(1, counts.turns),

@@ -54,8 +54,13 @@ def find_longest(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> 
     # What only the longest few examples have, a stitcher has hardly learnt.
     count = round(share * len(examples))
     place = max(0, count - 1)
-    windows = sorted(len(example) for example in examples)
-    words = sorted(count_words_and_symbols(example) for example in examples)
+    windows = []
+    words = []
+    for example in examples:
+        windows.append(len(example))
+        words.append(count_words_and_symbols(example))
+    windows.sort()
+    words.sort()
     return Longest(windows[place], words[place])
 
 

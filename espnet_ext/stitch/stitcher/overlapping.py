@@ -60,7 +60,7 @@ Words = Sequence[WindowWord]
 Pair = tuple[WindowWord | None, WindowWord | None]
 
 
-def overlapping_inference(windows: Windows) -> tuple[Word, ...]:
+def merge_by_overlap(windows: Windows) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows (P4, eq. 15 and 18).
 
     Window 0 comes first. Raises InputError for neighbours that overlap by less than
@@ -146,11 +146,14 @@ def _place_words(windows: Windows) -> Iterator[WindowWord]:
                 count = len(item.words)
                 position = Fraction(2 * place + 1, 2 * count)
             else:
-                twice_middle = _read_exactly(word.start) + _read_exactly(word.end)
-                position = (twice_middle / 2 - start) / (end - start)
+                first = _read_exactly(word.start)
+                last = _read_exactly(word.end)
+                middle = (first + last) / 2
+                position = (middle - start) / (end - start)
             # A recogniser's times may exceed the window a little, and a position
             # beyond an edge would have a confidence below that of a gap.
-            inside = min(max(position, Fraction(0)), Fraction(1))
+            not_before = max(position, Fraction(0))
+            inside = min(not_before, Fraction(1))
             yield WindowWord(item.window, place, word, inside)
 
 
@@ -186,17 +189,23 @@ class _EvenWords:
     def price_pairs(self, odd: WindowWord, first: int, last: int) -> np.ndarray:
         """Return the cost of pairing an odd word with even ones, (last - first,)."""
         own = slice(first, last)
+        window = odd.window
+        word = odd.word
         neighbours = []
-        if self.joined[odd.window]:
-            neighbours.append(odd.window - 1)
-        if self.joined[odd.window + 1]:
-            neighbours.append(odd.window + 1)
-        beside = np.isin(self.owners[own], neighbours)
-        apart = np.abs(self.middles[own] - odd.word.middle)
+        if self.joined[window]:
+            neighbours.append(window - 1)
+        if self.joined[window + 1]:
+            neighbours.append(window + 1)
+        owners = self.owners[own]
+        beside = np.isin(owners, neighbours)
+        middles = self.middles[own]
+        apart = np.abs(middles - word.middle)
         near = apart <= self.within
-        equal = self.texts[own] == odd.word.text
+        texts = self.texts[own]
+        equal = texts == word.text
         costs = np.where(equal, 0, _SUBSTITUTION)
-        costs[~(beside & near)] = _FAR
+        possible = beside & near
+        costs[~possible] = _FAR
         return costs
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.stitcher.by_time import merge_by_time, order_times
-from espnet_ext.stitch.stitcher.overlapping import overlapping_inference
+from espnet_ext.stitch.stitcher.overlapping import merge_by_overlap
 from espnet_ext.text.window_hypotheses import NOBODY, Grouped
 from espnet_ext.text.words import Segment, Word
 
@@ -53,7 +53,7 @@ def take_only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
 MERGES: dict[str, Merge] = {
     "no": take_only_window,
     "block": join_blocks,
-    "overlapping": overlapping_inference,
+    "overlapping": merge_by_overlap,
     BY_TIME: merge_by_time,
 }
 

@@ -11,12 +11,12 @@ from text_windows import windows
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.stitcher.overlapping import align_windows
 from espnet_ext.stitch.stitcher.overlapping import (
-    overlapping_inference as timed_inference,
+    merge_by_overlap as timed_inference,
 )
 from espnet_ext.text.words import Segment
 
 
-def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
+def merge_by_overlap(hypotheses: list[Segment]) -> tuple[str, ...]:
     return tuple(word.text for word in timed_inference(hypotheses))
 
 
@@ -120,20 +120,18 @@ def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
 
 def test_choice_by_the_position_in_the_window():
     # An error at the end of window 0 lies further inside window 1, and the reverse.
-    assert overlapping_inference(windows("A B C D X", "C D E F G")) == tuple("ABCDEFG")
-    assert overlapping_inference(windows("A B C D E", "X D E F G")) == tuple("ABCDEFG")
+    assert merge_by_overlap(windows("A B C D X", "C D E F G")) == tuple("ABCDEFG")
+    assert merge_by_overlap(windows("A B C D E", "X D E F G")) == tuple("ABCDEFG")
 
 
 def test_a_word_that_one_window_did_not_hear():
     # "X" is the sixth of six words of window 0 and lies between the third and the
     # fourth of six of window 1, which is nearer to a middle: there is no "X". The other
     # way round it stays.
-    assert overlapping_inference(windows("A B C D E X", "C D E F G H")) == tuple(
-        "ABCDEFGH"
+    assert merge_by_overlap(windows("A B C D E X", "C D E F G H")) == tuple("ABCDEFGH")
+    assert merge_by_overlap(windows("A B C D X E F G", "D E F G H I J K")) == tuple(
+        "ABCDXEFGHIJK"
     )
-    assert overlapping_inference(
-        windows("A B C D X E F G", "D E F G H I J K")
-    ) == tuple("ABCDXEFGHIJK")
 
 
 def test_times_decide_where_a_word_lies():
@@ -145,15 +143,15 @@ def test_times_decide_where_a_word_lies():
     right = Segment(
         "r", "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)), window=1
     )
-    assert overlapping_inference([left, right]) == ("A", "D")
-    assert overlapping_inference(windows("A X", "A D")) == ("A", "D"), (
+    assert merge_by_overlap([left, right]) == ("A", "D")
+    assert merge_by_overlap(windows("A X", "A D")) == ("A", "D"), (
         "of two words that lie alike, the later window's"
     )
 
 
 def test_silence_and_words_that_only_one_window_can_hear():
-    assert overlapping_inference(windows("", "A", "", "", "B")) == ("A", "B")
-    assert overlapping_inference(windows("", "", "")) == overlapping_inference([]) == ()
+    assert merge_by_overlap(windows("", "A", "", "", "B")) == ("A", "B")
+    assert merge_by_overlap(windows("", "", "")) == merge_by_overlap([]) == ()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +165,7 @@ def test_windows_that_overlap_too_little_or_too_much(shift, message):
     with pytest.raises(
         InputError, match=f"r: windows {message} overlap.* merge them by time"
     ):
-        overlapping_inference(some)
+        merge_by_overlap(some)
 
 
 def test_ties_are_decided_by_places_and_not_by_the_last_digit_of_floats():
