@@ -133,11 +133,12 @@ class FastSearch(BatchBeamSearch):
         if self.part_scorers:
             prefixes = self.part_scorers["ctc"].make_empty_prefixes(count)
         primers = torch.stack(self._primers(len(x), x.device))
+        # With a stride of 0, a decoder sees without a look at the values that all rows
+        # are one utterance.
+        xs = x.expand(beam, -1, -1) if len(x) == 1 else x.repeat_interleave(beam, 0)
         return Beams(
             utterances=list(range(len(x))),
-            # With a stride of 0, a decoder sees without a look at the values that all
-            # rows are one utterance.
-            xs=x.repeat_interleave(beam, 0) if len(x) > 1 else x.expand(beam, -1, -1),
+            xs=xs,
             mask=mask,
             tokens=primers.repeat_interleave(beam, 0),
             # One hypothesis per utterance, the empty one: K equal ones would fill the
@@ -220,6 +221,7 @@ class FastSearch(BatchBeamSearch):
         return scored, states
 
     def _select_states(self, states: dict[str, Any], rows: list[int]) -> dict[str, Any]:
+        """Return the states of the hypotheses that go on, which were in these rows."""
         selected = {}
         for name, each in states.items():
             scorer = self.scorers[name]
@@ -301,12 +303,16 @@ class FastSearch(BatchBeamSearch):
 
         At the greatest length ESPnet adds an end, also after an end.
         """
-        tokens = beams.tokens[row]
+        # Copies: a view would keep the tokens of all beams in memory.
+        if last:
+            tokens = pad(beams.tokens[row], (0, 1), value=self.eos)
+        else:
+            tokens = beams.tokens[row].clone()
         states = {}
         if self.return_states:
             states = {name: each[row] for name, each in beams.states.items()}
         return Hypothesis(
-            yseq=pad(tokens, (0, 1), value=self.eos) if last else tokens.clone(),
+            yseq=tokens,
             # on the processor, as it is compared with others and printed there
             score=torch.tensor(score, dtype=beams.score.dtype),
             scores={name: each[row] for name, each in beams.scores.items()},

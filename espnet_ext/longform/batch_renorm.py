@@ -9,10 +9,10 @@ import torch
 class Ramp:
     """Limit batch renormalisation's correction by the number of updates.
 
-    The limits and their defaults are those of Ioffe, section 3. For the first ``start``
-    updates it is batch normalisation. Then the limits grow linearly: that of the shift
-    d to ``dmax`` after ``shift_end`` updates, that of the factor r to ``rmax`` after
-    ``factor_end``.
+    Limits that grow are of Ioffe, section 3, and the defaults of section 4. For the
+    first ``start`` updates it is batch normalisation. Then the limits grow linearly:
+    that of the shift d to ``dmax`` after ``shift_end`` updates, that of the factor r to
+    ``rmax`` after ``factor_end``.
     """
 
     start: int = 5000

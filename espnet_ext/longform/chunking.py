@@ -146,11 +146,13 @@ class _Cutter:
         room = self.schedule.batch_seconds
         # Less room than the shortest chunk stays empty.
         while room >= SHORTEST and (self.opened or self.waiting):
+            # All open ones have given a chunk: a new recording gives the next one, so
+            # that none has two sequences in a batch while others wait.
             if self.waiting and self.untouched <= 0:
                 self._open_first()
             choice = self._choose_next(length, room)
             if choice is None and may_open_to_fit and self.waiting:
-                # What fits may be in one more recording.
+                # What fits may be in one more recording: as if all had given a chunk.
                 may_open_to_fit = False
                 self.untouched = 0
                 continue
