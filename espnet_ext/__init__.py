@@ -30,9 +30,9 @@ def register() -> None:
 
 
 def load(model: str, *, device: str = "cpu", **options: Any) -> Any:
-    """Return a ready ``Speech2Text`` for a packed model, the folder of a model, or
-    ``user/model`` on the hub.
+    """Load a model as a ready ``Speech2Text``.
 
+    ``model`` is a packed model, the folder of a model, or ``user/model`` on the hub.
     ``options`` replace those of the search that the model was packed with
     (:func:`espnet_ext.sharing.load.load`).
     """

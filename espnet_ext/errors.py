@@ -12,8 +12,9 @@ _BYTE = 0xDC00  # Python's mark of a byte that is not UTF-8
 
 
 class InputError(Exception):
-    """Bad input. The message says what is wrong, in which file and utterance, and what
-    to do.
+    """Bad input.
+
+    The message says what is wrong, in which file and utterance, and what to do.
     """
 
     status = 1  # the exit status of a command that ends with it
@@ -26,7 +27,7 @@ class UsageError(InputError):
 
 
 def escape_controls(text: str) -> str:
-    r"""Return text that is safe on a terminal: ids and file names come from anybody.
+    r"""Escape what a terminal would obey: ids and file names come from anybody.
 
     >>> escape_controls("a\x1b[31mb\u202ec"), escape_controls("sp\udce9ech große 我们")
     ('a\\x1b[31mb\\u202ec', 'sp\\xe9ech große 我们')
@@ -34,6 +35,7 @@ def escape_controls(text: str) -> str:
 
     def escape(found: re.Match[str]) -> str:
         code = ord(found[0])
+        # Bytes of a name that are not UTF-8, which Python holds as U+DC80 to U+DCFF.
         if _BYTE + 0x80 <= code < _BYTE + 0x100:
             code -= _BYTE
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
@@ -42,8 +44,9 @@ def escape_controls(text: str) -> str:
 
 
 def say(text: object = "", *, error: bool = False, end: str = "\n") -> None:
-    """Print what people read, to stdout or (``error``) stderr, with what a terminal
-    would obey escaped. All messages go through here.
+    """Print what people read, to stdout or (``error``) stderr.
+
+    All messages go through here, where what a terminal would obey is escaped.
     """
     stream = sys.stderr if error else sys.stdout
     print(escape_controls(str(text)), file=stream, end=end, flush=True)

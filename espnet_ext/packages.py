@@ -1,4 +1,4 @@
-"""The packages that this one needs, alone and with each of its extras."""
+"""Check the packages that this one needs, alone and with each of its extras."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from espnet_ext.environment import espnet_release
+from espnet_ext.environment import compare_release
 from espnet_ext.errors import InputError
 
 # Packages whose module has another name.
@@ -21,33 +21,29 @@ MODULES = {
 }
 
 
-def package_checks(wanted: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
-    """List one check for each package that the package metadata asks for, alone and
-    with extras.
-    """
+def list_package_checks(wanted: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
+    """List one check for each package that our metadata asks for, with some extras."""
+    # Without an extra, a marker that asks for one is false.
     environments = [{"extra": extra} for extra in ("", *wanted)]
-    needed = [Requirement(line) for line in requires("espnet_ext") or []]
-    return [
-        (requirement.name, partial(check_package, requirement))
-        for requirement in needed
-        if requirement.marker is None
-        or any(requirement.marker.evaluate(environment) for environment in environments)
-    ]
+    checks: list[tuple[str, Callable[[], str]]] = []
+    for line in requires("espnet_ext") or []:
+        requirement = Requirement(line)
+        marker = requirement.marker
+        if marker is None or any(map(marker.evaluate, environments)):
+            checks.append((requirement.name, partial(check_package, requirement)))
+    return checks
 
 
-def extras() -> list[str]:
-    """Return the extras of the package, without that for its developers."""
-    return [
-        name
-        for name in metadata("espnet_ext").get_all("Provides-Extra") or []
-        if name != "dev"
-    ]
+def list_extras() -> list[str]:
+    """List the extras of the package, without that for its developers."""
+    extras = metadata("espnet_ext").get_all("Provides-Extra") or []
+    return [name for name in extras if name != "dev"]
 
 
-def lacking(extra: str) -> list[str]:
-    """Return the packages of an extra that are not installed, or out of range."""
+def list_lacking_packages(extra: str) -> list[str]:
+    """List the packages of an extra that are not installed, or out of range."""
     found = []
-    for name, check in package_checks([extra]):
+    for name, check in list_package_checks([extra]):
         try:
             check()
         except InputError:
@@ -55,14 +51,14 @@ def lacking(extra: str) -> list[str]:
     return found
 
 
-def how_to_install(module: str) -> str:
-    """Return what to do when a module cannot be imported; "" if no extra of this
-    package brings it.
-    """
-    top, core = module.partition(".")[0], {name for name, _ in package_checks([])}
-    for extra in extras():
-        brought = {name for name, _ in package_checks([extra])} - core
-        if top in {MODULES.get(name, name.replace("-", "_")) for name in brought}:
+def advise_on_installing(module: str) -> str:
+    """Say what to do when a module cannot be imported; "" if no extra brings it."""
+    top = module.partition(".")[0]
+    core = {name for name, _ in list_package_checks([])}
+    for extra in list_extras():
+        packages = {name for name, _ in list_package_checks([extra])} - core
+        modules = {MODULES.get(name, name.replace("-", "_")) for name in packages}
+        if top in modules:
             return (
                 f"{top} is not installed; the extra '{extra}' brings it: pip install "
                 f"'espnet_ext[{extra}]'"
@@ -78,25 +74,27 @@ def check_package(requirement: Requirement) -> str:
         raise InputError(
             f"{requirement.name} is not installed, {requirement.specifier} is needed"
         ) from None
-    text = (
-        f"{found} {in_range(requirement.name, found, requirement.specifier)}".rstrip()
-    )
+    allowed = check_range(requirement.name, found, requirement.specifier)
+    text = f"{found} {allowed}".rstrip()
     if requirement.name == "espnet":
-        side, tested = espnet_release(found)
-        text += (
-            "; tested"
-            if side == "tested"
-            else f"; {side} than what is tested, {tested}"
-        )
+        side, tested = compare_release(found)
+        if side == "tested":
+            text += "; tested"
+        else:
+            text += f"; {side} than what is tested, {tested}"
     return text
 
 
-def in_range(name: str, found: str, allowed: SpecifierSet) -> str:
-    """Return ``allowed`` for the output; refuse ``found`` if it is not in it. Labels as
-    +cpu do not count.
+def check_range(name: str, found: str, allowed: SpecifierSet) -> str:
+    """Refuse a version that is not allowed; return what is, for the output.
+
+    Labels as +cpu do not count.
     """
+    # Pre-releases count as releases: torch of a nightly build is no fault.
     if not allowed.contains(found, prereleases=True):
         raise InputError(f"{name} {found} is installed, {allowed} is needed")
-    return (
-        f"({','.join(sorted(map(str, allowed), reverse=True))})" if len(allowed) else ""
-    )
+    if not len(allowed):
+        return ""
+    # Reversed, so that >= comes before <.
+    limits = sorted(map(str, allowed), reverse=True)
+    return f"({','.join(limits)})"

@@ -1,5 +1,4 @@
-"""The names of the plugins in YAML files, and their classes, in ESPnet's dicts of each
-slot of a model.
+"""Add plugins to ESPnet's dicts of each slot of a model, by their names in YAML.
 
 Installed packages add theirs by the entry-point group ``espnet_ext.plugins``, as
 ``<slot>.<name>`` (docs/plugins.md). Each has a second name, ``encoder:
@@ -14,9 +13,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
-from espnet_ext.environment import espnet_release
+from espnet_ext.environment import compare_release
 from espnet_ext.errors import InputError
-from espnet_ext.packages import how_to_install
+from espnet_ext.packages import advise_on_installing
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
 PACKAGE = "espnet_ext"
@@ -112,7 +111,7 @@ def add_plugins() -> None:
     check_espnet()
     for key, target in PLUGINS.items():
         _add(key, _load_plugin(target), PACKAGE, PACKAGE)
-    for entry in third_parties():
+    for entry in list_third_parties():
         _add_third_party(entry)
 
 
@@ -120,22 +119,26 @@ def _add_third_party(entry: EntryPoint) -> None:
     """Add the plugin of another package. One that is broken stops only who names it."""
     origin = f"the package {entry.dist.name}" if entry.dist else entry.value
     wrong = f"plugin '{entry.name}' of {origin}"
-    if fault := _fault_of_name(entry.name):
-        logging.warning("%s: %s", wrong, fault)  # no config can name it
+    fault = _find_name_fault(entry.name)
+    if fault:
+        # No config can name it, so that nobody is stopped.
+        logging.warning("%s: %s", wrong, fault)
         return
+    # An import runs the other package's code, which may raise anything.
     try:
         plugin = entry.load()
     except Exception as error:
         plugin = _make_refusing_class(f"{wrong} cannot be imported: {error}")
     slot, _, name = entry.name.lower().partition(".")
-    for classes, base in choices(slot):
+    for classes, base in list_choices(slot):
         fitting = plugin
         if not _is_subclass(plugin, base):
             assert base is not None  # every class is one of None
             fitting = _make_refusing_class(
                 f"{wrong} is not a subclass of {base.__name__}", base
             )
-        for each in (name, f"{_package(entry)}:{name}"):
+        for each in (name, f"{_name_package(entry)}:{name}"):
+            # Names that stand already, ours and ESPnet's own, are never replaced.
             if each not in classes:
                 classes[each] = fitting
                 _origins[slot, each] = origin
@@ -145,7 +148,7 @@ def _add_third_party(entry: EntryPoint) -> None:
                     wrong,
                     each,
                     classes[each].__qualname__,
-                    _package(entry),
+                    _name_package(entry),
                     name,
                 )
 
@@ -155,11 +158,9 @@ _origins: dict[tuple[str, str], str] = {}  # of third parties' plugins, by slot 
 
 @cache
 def check_espnet() -> None:
-    """Refuse an ESPnet that is older than the tested releases; warn, once, of one that
-    is newer.
-    """
+    """Refuse an ESPnet older than the tested releases; warn, once, of a newer one."""
     found = version("espnet")
-    side, tested = espnet_release(found)
+    side, tested = compare_release(found)
     if side == "older":
         raise InputError(
             f"ESPnet {found} is too old for espnet_ext: install {tested}: pip "
@@ -173,43 +174,40 @@ def check_espnet() -> None:
         )
 
 
-def third_parties() -> list[EntryPoint]:
-    """Return the plugins that other packages bring, by their names."""
+def list_third_parties() -> list[EntryPoint]:
+    """List the plugins that other packages bring, by their names."""
     return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
 
 
-def packages() -> dict[str, str]:
-    """Return the package of each plugin that is installed, by ``<slot>.<name>``."""
-    return {key: PACKAGE for key in PLUGINS} | {
-        entry.name.lower(): _package(entry) for entry in third_parties()
-    }
+def list_packages() -> dict[str, str]:
+    """List the package of each plugin that is installed, by ``<slot>.<name>``."""
+    packages = dict.fromkeys(PLUGINS, PACKAGE)
+    for entry in list_third_parties():
+        packages[entry.name.lower()] = _name_package(entry)
+    return packages
 
 
-def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the package before the name of each plugin in a training config: ``encoder:
-    espnet_ext:blstm_maxpool``.
+def qualify_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the package before the name of each plugin in a training config.
+
+    Such as ``encoder: espnet_ext:blstm_maxpool``.
     """
-    package = packages()
+    packages = list_packages()
     renamed = dict(config)
     for slot in SLOT_KEYS:
         name = str(config.get(slot)).lower()
-        key = next(
-            (
-                key
-                for key in (f"{slot}.{name}", f"{OTHER_SLOTS.get(slot)}.{name}")
-                if key in package
-            ),
-            None,
-        )
-        if key is not None:
-            renamed[slot] = f"{package[key]}:{name}"
+        # A key's own slot first: only if it has no such plugin is it the shared one's.
+        for key in (f"{slot}.{name}", f"{OTHER_SLOTS.get(slot)}.{name}"):
+            if key in packages:
+                renamed[slot] = f"{packages[key]}:{name}"
+                break
     return renamed
 
 
-def plain_name(name: object) -> str:
-    """Return the name of a plugin in a config without that of its package.
+def strip_package(name: object) -> str:
+    """Strip the package from the name of a plugin in a config.
 
-    >>> plain_name("espnet_ext:blstm_maxpool"), plain_name(None)
+    >>> strip_package("espnet_ext:blstm_maxpool"), strip_package(None)
     ('blstm_maxpool', '')
     """
     return str(name or "").lower().rpartition(":")[2]
@@ -220,11 +218,12 @@ _PACKAGE = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 _PLUGIN = re.compile(r"[\w.-]+")
 
 
-def missing_package(config: Mapping[str, Any]) -> str | None:
-    """Say which plugin of a config, such as ``encoder: my_package:my_encoder``, is not
-    installed; None if all are.
+def find_missing_package(config: Mapping[str, Any]) -> str | None:
+    """Find a plugin of a config whose package is not installed, and say so.
+
+    Its name is such as ``encoder: my_package:my_encoder``. None if all are installed.
     """
-    known = packages()
+    known = list_packages()
     for slot in (*SLOT_KEYS, "optim", "scheduler"):
         value = config.get(slot)
         if not isinstance(value, str) or ":" not in value:
@@ -250,33 +249,33 @@ def missing_package(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _package(entry: EntryPoint) -> str:
-    return (
-        entry.dist.name.lower()
-        if entry.dist
-        else entry.value.partition(":")[0].partition(".")[0]
-    )
+def _name_package(entry: EntryPoint) -> str:
+    """Return the name of an entry's package; of one without metadata, its module's."""
+    if entry.dist:
+        return entry.dist.name.lower()
+    return entry.value.partition(":")[0].partition(".")[0]
 
 
 @cache
-def choices(slot: str) -> list[tuple[dict[str, type], type | None]]:
-    """Return ESPnet's dicts of a slot, that of the ASR task first, each with the base
-    class of its values.
+def list_choices(slot: str) -> list[tuple[dict[str, type], type | None]]:
+    """List ESPnet's dicts of a slot, each with the base class of its values.
+
+    That of the ASR task comes first.
     """
-    found = []
+    found: list[tuple[dict[str, type], type | None]] = []
     for target in SLOTS[slot]:
         try:
-            each = _load(target)
-            found.append(
-                (each, None)
-                if isinstance(each, dict)
-                else (each.classes, each.base_type)
-            )
+            choices = _load(target)
         except ModuleNotFoundError as error:
-            if not str(error.name).startswith(
-                "espnet3."
-            ):  # a module of another release
-                raise
+            # A module of another release.
+            if str(error.name).startswith("espnet3."):
+                continue
+            raise
+        # Optimizers and schedulers are in plain dicts, models' modules in ClassChoices.
+        if isinstance(choices, dict):
+            found.append((choices, None))
+        else:
+            found.append((choices.classes, choices.base_type))
     return found
 
 
@@ -287,39 +286,45 @@ def _load(target: str) -> Any:
 
 @cache
 def _load_plugin(target: str) -> type:
-    """Load a plugin. One of an extra that is not installed becomes a class that says so
-    when a config uses it.
+    """Load a plugin.
+
+    One of an extra that is not installed becomes a class that says so when a config
+    uses it.
     """
     module = target.partition(":")[0]
     try:
         return _load(target)
     except ModuleNotFoundError as error:
+        # Only the plugin's own package may be missing, not what that needs, nor ours.
         if error.name != module or module.startswith(PACKAGE):
             raise
     return _make_refusing_class(
-        how_to_install(module) or f"{module} is not installed: pip install {module}"
+        advise_on_installing(module)
+        or f"{module} is not installed: pip install {module}"
     )
 
 
 def _make_refusing_class(reason: str, base: type = object) -> type:
-    """Return a class that stands for a plugin which cannot be used: a config that names
-    it is refused with the reason.
+    """Make a class that stands for a plugin which cannot be used.
+
+    A config that names it is refused with the reason.
     """
 
     def refuse(cls: type, *args: object, **options: object) -> None:
         raise InputError(reason)
 
-    # __new__, since an abstract base refuses its subclasses before __init__
+    # __new__, since an abstract base refuses its subclasses before __init__.
     return type("UnusablePlugin", (base,), {"__new__": refuse})
 
 
 def _add(key: str, plugin: type, origin: str, package: str) -> None:
     """Add a plugin of ours under its name, and under that with its package."""
     wrong = f"plugin '{key}' of {origin}"
-    if fault := _fault_of_name(key):
+    fault = _find_name_fault(key)
+    if fault:
         raise InputError(f"{wrong}: {fault}")
     slot, _, name = key.lower().partition(".")
-    for classes, base in choices(slot):
+    for classes, base in list_choices(slot):
         if not _is_subclass(plugin, base):
             raise InputError(f"{wrong} is not a subclass of {base}")
         for each in (name, f"{package}:{name}"):
@@ -331,8 +336,8 @@ def _add(key: str, plugin: type, origin: str, package: str) -> None:
                 )
 
 
-def _fault_of_name(key: str) -> str:
-    """Return what is wrong with a plugin's name, ``<slot>.<name>``; "" if none."""
+def _find_name_fault(key: str) -> str:
+    """Find what is wrong with a plugin's name, ``<slot>.<name>``; "" if nothing is."""
     slot, _, name = key.lower().partition(".")
     if slot not in SLOTS or not name:
         return f"its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}"

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.registry import SLOTS, choices
+from espnet_ext.registry import SLOTS, list_choices
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 @pytest.fixture
 def own_model():
     """The module; ESPnet's registries are left as they were."""
-    tables = [classes for slot in SLOTS for classes, _ in choices(slot)]
+    tables = [classes for slot in SLOTS for classes, _ in list_choices(slot)]
     before = [dict(table) for table in tables]
     spec = spec_from_file_location("own_model", EXAMPLES / "own_model.py")
     module = module_from_spec(spec)

@@ -19,7 +19,7 @@ from espnet2.bin.asr_inference import Speech2Text
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.registry import PLUGINS, SLOTS, choices
+from espnet_ext.registry import PLUGINS, SLOTS, list_choices
 
 RATE = 16000
 WORDS = {"HIGH": 2500.0, "LOW": 300.0, "MID": 900.0}
@@ -63,7 +63,7 @@ SYSTEM = {
 
 def tables_of(slot: str) -> list[dict[str, type]]:
     """ESPnet's dicts of a slot."""
-    return [classes for classes, _ in choices(slot)]
+    return [classes for classes, _ in list_choices(slot)]
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ from espnet_ext.recipe.training import (
     name_average,
     train_step,
 )
-from espnet_ext.registry import plain_name
+from espnet_ext.registry import strip_package
 from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.files import expand_home
@@ -375,7 +375,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
 def list_language_options(run: Run, system: System) -> list[str]:
     """Return the option that names the tokens' languages, if the decoder has it."""
     decoder = merge_system_config(run.sections, system).get("decoder")
-    if plain_name(decoder) != "language_transformer":
+    if strip_package(decoder) != "language_transformer":
         return []
     return ["--decoder_conf", f"languages_file={asr.tokens_dir(run) / 'languages.txt'}"]
 

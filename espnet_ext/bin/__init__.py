@@ -1,9 +1,9 @@
-"""ESPnet's own commands with our plugins: ``python -m espnet_ext.bin.asr_train`` and
-the like.
-"""
+"""Run ESPnet's commands with our plugins: ``python -m espnet_ext.bin.asr_train``."""
 
 from espnet_ext.environment import require_environment
 from espnet_ext.upstream.own_process import prepare_imports
 
 require_environment()
-prepare_imports()  # before the modules of this package import ESPnet
+# Before the modules of this package import ESPnet. They register the plugins when they
+# are imported, too, as the processes do that ESPnet spawns for several GPUs.
+prepare_imports()

@@ -1,5 +1,6 @@
-"""ESPnet's ``espnet2.bin.asr_train`` on recordings of any length, cut into chunks on
-the fly (P5, section 3.3).
+"""Run ESPnet's ``asr_train`` on recordings of any length (P5, section 3.3).
+
+They are cut into chunks on the fly.
 """
 
 from espnet_ext.longform.training import RecordingsASRTask

@@ -1,5 +1,4 @@
-"""ESPnet's ``espnet2.bin.mt_inference`` with the plugins of espnet_ext and of third
-parties.
+"""Run ESPnet's ``mt_inference`` with the plugins of espnet_ext and of third parties.
 
 An MT model has no CTC: give ``--ctc_weight 0``.
 """

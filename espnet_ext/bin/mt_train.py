@@ -1,6 +1,4 @@
-"""ESPnet's ``espnet2.bin.mt_train`` with the plugins of espnet_ext and of third
-parties.
-"""
+"""Run ESPnet's ``mt_train`` with the plugins of espnet_ext and of third parties."""
 
 from espnet2.bin.mt_train import main
 

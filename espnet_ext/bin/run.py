@@ -1,5 +1,6 @@
-"""Any command of ESPnet, or the ``run.py`` of an ESPnet3 recipe, with the plugins of
-espnet_ext and of third parties::
+"""Run any command of ESPnet, or the ``run.py`` of an ESPnet3 recipe, with all plugins.
+
+They are those of espnet_ext and of third parties::
 
     python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config train.yaml
     python -m espnet_ext.bin.run run.py --stages train --training_config train.yaml
@@ -19,14 +20,17 @@ from espnet_ext.errors import InputError, UsageError
 from espnet_ext.upstream.espnet3 import keep_normaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
-ESPNETS, OURS = "espnet2.bin.", "espnet_ext.bin."  # the commands of each
-# environment variable by which a spawned process knows the file that runs
+# The commands of each.
+ESPNETS = "espnet2.bin."
+OURS = "espnet_ext.bin."
+# The environment variable by which a spawned process knows the file that runs.
 FILE = "ESPNET_EXT_RUN_FILE"
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the module or file that the first of ``words`` (the command line) names; the
-    others are its own.
+    """Run the module or file that the first of ``words`` names; the others are its own.
+
+    By default they are the process's command line.
     """
     sys.argv = list(sys.argv[1:] if words is None else words)
     if not sys.argv:
@@ -56,8 +60,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run_file(path: Path) -> None:
-    """Run a file's code in this module, where spawned processes look for what it
-    defines.
+    """Run a file's code in this module.
+
+    Spawned processes look here for what it defines.
     """
     if not path.is_file():
         raise InputError(f"{path} does not exist")
@@ -70,5 +75,6 @@ def _run_file(path: Path) -> None:
 
 
 with_plugins(main, __name__)
+# The name that multiprocessing gives to the program in a process that it spawns.
 if __name__ == "__mp_main__" and FILE in os.environ:
     _run_file(Path(os.environ[FILE]))

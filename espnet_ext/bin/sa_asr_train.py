@@ -1,5 +1,6 @@
-"""Train speaker-attributed ASR: ESPnet's ``asr_train`` with a speaker encoder, profiles
-and speaker labels.
+"""Run ESPnet's ``asr_train`` for speaker-attributed ASR.
+
+It has a speaker encoder, profiles and speaker labels.
 """
 
 from collections.abc import Sequence

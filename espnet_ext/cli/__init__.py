@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from espnet_ext.work.gpus import hide_unless_asked
 
     words = sys.argv[1:] if argv is None else argv
-    if list(words[:1]) != ["check"]:  # which tells whether PyTorch sees any
+    # ``check`` tells whether PyTorch sees any GPU.
+    if list(words[:1]) != ["check"]:
         hide_unless_asked(words)
-
     run_main(lambda: call(argv))

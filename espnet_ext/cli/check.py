@@ -1,6 +1,4 @@
-"""``espnet-ext check`` and ``plugins``: is the installation complete, and what does it
-add to ESPnet?
-"""
+"""``espnet-ext check`` and ``plugins``: what is installed, and added to ESPnet."""
 
 import click
 
@@ -24,15 +22,15 @@ def check(extras: str) -> None:
     """
     from espnet_ext.cli.installation import check_installation
 
-    check_installation(common.names(extras))
+    check_installation(common.split_names(extras))
     say("The installation is complete.")
 
 
 @click.command()
 def plugins() -> None:
     """List the names that this package and others add to ESPnet's YAML files."""
-    from espnet_ext.registry import packages
+    from espnet_ext.registry import list_packages
 
-    for key, package in packages().items():
+    for key, package in list_packages().items():
         slot, _, name = key.partition(".")
         say(f"{slot.removeprefix('mt_') + ':':<11} {name:<22} {package}")

@@ -49,7 +49,7 @@ def data() -> None:
     "--parts",
     default="",
     metavar="A,B",
-    callback=lambda context, option, value: common.names(value),
+    callback=lambda context, option, value: common.split_names(value),
     help="Parts of the corpus.  [default: those that are there]",
 )
 @click.option(
@@ -79,16 +79,13 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     """
     from espnet_ext.corpora.checks import read_skip_share
 
-    function = getattr(
-        import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"
-    )
-    if parts and "parts" not in signature(function).parameters:
-        raise InputError(f"--parts: {corpus} has one part")
-    function(
-        **options,
-        skip_faulty=read_skip_share(skip_faulty),
-        **({"parts": parts} if parts else {}),
-    )
+    module = import_module(f"espnet_ext.corpora.{corpus}")
+    function = getattr(module, f"prepare_{corpus}")
+    if parts:
+        if "parts" not in signature(function).parameters:
+            raise InputError(f"--parts: {corpus} has one part")
+        options["parts"] = parts
+    function(**options, skip_faulty=read_skip_share(skip_faulty))
 
 
 @data.command()

@@ -59,11 +59,10 @@ def asr(
         Decoding(
             model_file=model, data=source, output=target, options=options, **others
         )
-        for source, target in common.pairs(data, output)
+        for source, target in common.pair_outputs(data, output)
     ]
-    for job, count in zip(
-        jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
-    ):
+    counts = decode_all(jobs, nj=nj, parallel=parallel)
+    for job, count in zip(jobs, counts, strict=True):
         say(f"{count} utterances -> {job.output / 'text'}")
 
 
@@ -108,23 +107,24 @@ def long(
 
     settings = check_settings(
         DecodeSettings,
-        common.settings(config, {"window": window}),
+        common.merge_settings(config, {"window": window}),
         str(config or "the options"),
     )
     jobs = [
         LongDecoding(model_config, model, source, target, settings, ngpu=ngpu)
-        for source, target in common.pairs(data, output)
+        for source, target in common.pair_outputs(data, output)
     ]
     count = decode_long(*jobs, **how)
-    say(f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}")
+    written = ", ".join(str(target / "text") for target in output)
+    say(f"{count} recordings -> {written}")
 
 
 @decode.command()
 @common.model
 @common.data(
     "Kaldi data dir of windows or recordings; repeat it to decode several. Its "
-    "file inventory says who may speak in "
-    "each, as NAME or NAME=PROFILE; without it, all profiles.",
+    "file inventory says who may speak in each, as NAME or NAME=PROFILE; without it, "
+    "all profiles.",
     several=True,
 )
 @common.path(
@@ -163,15 +163,13 @@ def speakers(
     require_speaker_model(model_config, model)
     search = change_options(
         read_decoding_settings(model_config).search,
-        common.settings(config, {}),
+        common.merge_settings(config, {}),
         str(config),
     )
     jobs = [
         SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu)
-        for source, target in common.pairs(data, output)
+        for source, target in common.pair_outputs(data, output)
     ]
     count = decode_speakers(jobs, **how)
-    say(
-        f"{count} windows -> "
-        f"{', '.join(str(target / 'hypotheses.jsonl') for target in output)}"
-    )
+    written = ", ".join(str(target / "hypotheses.jsonl") for target in output)
+    say(f"{count} windows -> {written}")

@@ -1,6 +1,4 @@
-"""Checks of an installation: versions, imports, a forward pass of a small model with
-our plugins.
-"""
+"""Check an installation: versions, imports, a small model with our plugins."""
 
 import argparse
 import contextlib
@@ -21,7 +19,12 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 from espnet_ext.errors import InputError, say
-from espnet_ext.packages import extras, in_range, lacking, package_checks
+from espnet_ext.packages import (
+    check_range,
+    list_extras,
+    list_lacking_packages,
+    list_package_checks,
+)
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.gpus import VISIBLE, are_hidden
 
@@ -40,18 +43,14 @@ MODEL = {
 
 
 def check_python() -> str:
-    """Return the version of this interpreter, checked against the package's
-    ``python_requires``.
-    """
-    allowed = SpecifierSet(metadata("espnet_ext")["Requires-Python"])
-    return (
-        f"{platform.python_version()} "
-        f"{in_range('python', platform.python_version(), allowed)} at {sys.executable}"
-    )
+    """Check this interpreter by our ``python_requires``, and return its version."""
+    found = platform.python_version()
+    needed = SpecifierSet(metadata("espnet_ext")["Requires-Python"])
+    return f"{found} {check_range('python', found, needed)} at {sys.executable}"
 
 
 def check_bash() -> str:
-    """Return the version of the bash that runs the recipes."""
+    """Check the version of the bash that runs the recipes, and return it."""
     path = shutil.which("bash")
     if path is None:
         raise InputError("bash is not on PATH; the recipes are bash scripts")
@@ -59,6 +58,7 @@ def check_bash() -> str:
         [path, "--version"], capture_output=True, text=True, check=True
     ).stdout
     found = re.search(r"version (\d+)\.(\d+)\S*", banner)
+    # Before 4.4, an empty array is an unset variable under set -u. macOS has 3.2.
     if found is None or (int(found[1]), int(found[2])) < (4, 4):
         raise InputError(
             f"{path} is {banner.splitlines()[0]}; the recipes need 4.4 or later"
@@ -75,16 +75,13 @@ def check_gpu() -> str:
     build = f"torch {torch.__version__} has CUDA {torch.version.cuda}"
     if are_hidden():
         return f"{build}; {VISIBLE}='{os.environ[VISIBLE]}' hides all GPUs here"
-    with warnings.catch_warnings(
-        record=True, action="always"
-    ) as caught:  # of a driver that is too old
+    # PyTorch warns of a driver that is too old, and says that there is no GPU.
+    with warnings.catch_warnings(record=True, action="always") as caught:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if shutil.which("nvidia-smi") and not count:
-        why = (
-            str(caught[0].message).split("(Triggered")[0]
-            if caught
-            else "nvidia-smi may say why"
-        )
+        why = "nvidia-smi may say why"
+        if caught:
+            why = str(caught[0].message).split("(Triggered")[0]
         raise InputError(
             f"{build}, which cannot use the GPU here: {why}: update the driver, "
             "or install an older build: "
@@ -113,16 +110,16 @@ def check_plugins() -> str:
     import espnet_ext
     from espnet_ext.registry import PLUGINS
 
-    with contextlib.redirect_stderr(
-        io.StringIO()
-    ):  # ESPnet tells there what optional packages it has not got
+    # ESPnet tells there what optional packages it has not got.
+    with contextlib.redirect_stderr(io.StringIO()):
         espnet_ext.register()
     return ", ".join(sorted(key.partition(".")[2] for key in PLUGINS))
 
 
 def check_forward() -> str:
-    """Build a small model through ESPnet's own ASR task and compute its loss and
-    gradients on a second of noise.
+    """Build a small model through ESPnet's own ASR task, and make a step with it.
+
+    That is loss and gradients on a second of noise.
     """
     import numpy as np
     import torch
@@ -134,11 +131,8 @@ def check_forward() -> str:
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder) / "feats_stats.npz"
         np.savez(stats, count=2, sum=np.full(40, 2.0), sum_square=np.full(40, 4.0))
-        config = (
-            ASRTask.get_default_config()
-            | MODEL
-            | {"normalize_conf": {"stats_file": str(stats)}}
-        )
+        config = ASRTask.get_default_config() | MODEL
+        config["normalize_conf"] = {"stats_file": str(stats)}
         model = ASRTask.build_model(argparse.Namespace(**config)).train()
     noise = torch.randn(2, 16000, generator=torch.Generator().manual_seed(0))
     loss, _, _ = model(
@@ -148,14 +142,10 @@ def check_forward() -> str:
         text_lengths=torch.tensor([3, 2]),
     )
     loss.backward()
-    gradients = [
-        parameter.grad for parameter in model.parameters() if parameter.grad is not None
-    ]
-    if (
-        not torch.isfinite(loss)
-        or not gradients
-        or not all(torch.isfinite(gradient).all() for gradient in gradients)
-    ):
+    gradients = [parameter.grad for parameter in model.parameters()]
+    reached = [gradient for gradient in gradients if gradient is not None]
+    finite = all(torch.isfinite(value).all() for value in (loss, *reached))
+    if not reached or not finite:
         raise InputError(
             "loss or gradients of a small model are not finite; this torch does "
             "not fit this processor"
@@ -164,24 +154,24 @@ def check_forward() -> str:
 
 
 def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
-    """Run the checks, print one line for each, and return how many failed. A failing
-    one does not stop the others.
+    """Run the checks, print one line for each, and return how many failed.
+
+    A failing one does not stop the others.
     """
     failed = 0
     for name, check in checks:
         start = time.monotonic()
-        say(f"  {name:<18}", end=" ")  # before, as importing ESPnet takes its time
+        # Before the check, as importing ESPnet takes its time.
+        say(f"  {name:<18}", end=" ")
         try:
             result = check()
         except Exception as error:
-            # anything at all can be wrong with an install, and each is one line of the
-            # answer
+            # Anything at all can be wrong with an install, and each is one line of the
+            # answer.
             failed += 1
-            reason = (
-                str(error)
-                if isinstance(error, InputError)
-                else f"{type(error).__name__}: {error}"
-            )
+            reason = str(error)
+            if not isinstance(error, InputError):
+                reason = f"{type(error).__name__}: {error}"
             say(f"FAILED: {' '.join(reason.split())}")
             continue
         seconds = time.monotonic() - start
@@ -190,12 +180,16 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
 
 
 def check_installation(wanted: Collection[str] = ()) -> int:
-    """Run all checks, with those of the extras ``wanted``, print a line for each, and
-    one for each other extra.
+    """Run all checks, with those of the extras ``wanted``, and print a line for each.
 
-    Return the number of checks; InputError if one has failed.
+    Another line says of each other extra what it lacks. Return the number of checks;
+    InputError if one has failed.
     """
-    checks = [("python", check_python), ("bash", check_bash), *package_checks(wanted)]
+    checks = [
+        ("python", check_python),
+        ("bash", check_bash),
+        *list_package_checks(wanted),
+    ]
     checks += [
         ("plugins", check_plugins),
         ("forward pass", check_forward),
@@ -203,15 +197,14 @@ def check_installation(wanted: Collection[str] = ()) -> int:
     ]
     if "whisper" in wanted:
         checks.append(("Whisper on a GPU", check_whisper_gpu))
-    with without_warnings():  # ESPnet's advice to those who trace its models
+    # ESPnet's advice is for those who trace its models.
+    with without_warnings():
         failed = run_checks(checks)
-    for extra in extras():
+    for extra in list_extras():
         if extra not in wanted:
-            missing = lacking(extra)
-            say(
-                f"  {'extra ' + extra:<18} "
-                f"{'lacks ' + ', '.join(missing) if missing else 'complete'}"
-            )
+            missing = list_lacking_packages(extra)
+            state = f"lacks {', '.join(missing)}" if missing else "complete"
+            say(f"  {'extra ' + extra:<18} {state}")
     if failed:
         raise InputError(
             f"{failed} of {len(checks)} checks failed; to install again: make -C "

@@ -1,5 +1,4 @@
-"""The options that several commands have. Each is declared here once, so that it means
-the same everywhere.
+"""Declare the options that several commands have, so that each means the same in all.
 
 Each function makes a decorator for a command. ``what`` is the help text where it
 depends on the command.
@@ -26,8 +25,10 @@ class OrderedGroup(click.Group):
 
 
 class Utf8Path(click.Path):
-    """A path that can be written into logs and configs. What a command writes may not
-    be another path of it. What it reads may be a pipe, or ``-`` for standard input.
+    """A path that can be written into logs and configs.
+
+    What a command writes may not be another path of it. What it reads may be a pipe, or
+    ``-`` for standard input.
     """
 
     name = "path"
@@ -47,24 +48,26 @@ class Utf8Path(click.Path):
                 ctx,
             )
         path = expand_home(cast(Path, super().convert(value, param, ctx)))
-        if ctx is not None and not self.written:
-            path = spooled(path, ctx)
-        if ctx is not None:
-            known = ctx.meta.setdefault("espnet_ext.paths", [])
-            refuse_input(
-                path, (other for other, written in known if self.written or written)
-            )
-            known.append((path, self.written))
+        # Outside of a command line there are no other paths.
+        if ctx is None:
+            return path
+        if not self.written:
+            path = spool_pipe(path, ctx)
+        # Two paths to read may be the same, but none that is written may be any other.
+        known = ctx.meta.setdefault("espnet_ext.paths", [])
+        others = [other for other, written in known if self.written or written]
+        refuse_input(path, others)
+        known.append((path, self.written))
         return path
 
 
-def spooled(path: Path, context: click.Context) -> Path:
-    """Return a file with the content of a pipe, read once, as formats are detected
-    before they are read; ``-`` is standard input. Other paths stay.
+def spool_pipe(path: Path, context: click.Context) -> Path:
+    """Copy a pipe into a file, and return that; other paths are returned as they are.
 
-    The file lives as long as the command. Raises InputError: more than
-    ``MOST_SPOOLED`` bytes, which may have no end.
+    ``-`` is standard input. The file lives as long as the command. Raises InputError:
+    more than ``MOST_SPOOLED`` bytes, which may have no end.
     """
+    # A pipe can be read once, but formats are detected before they are read.
     if str(path) == "-":
         path = Path("/dev/stdin")
     if not (path.is_fifo() or path.is_char_device() or path.is_socket()):
@@ -97,12 +100,12 @@ def path(
     kind: Utf8Path = PATH,
     **options: Any,
 ) -> Decorator:
-    """Return an option whose value is a file or a folder; with ``several`` it may be
-    repeated.
+    """Return an option whose value is a file or a folder.
+
+    With ``several`` it may be repeated.
     """
-    return click.option(
-        name, type=kind, multiple=several, help=what, **{"metavar": "FILE", **options}
-    )
+    options.setdefault("metavar", "FILE")
+    return click.option(name, type=kind, multiple=several, help=what, **options)
 
 
 def data(what: str, *, several: bool = False) -> Decorator:
@@ -129,9 +132,11 @@ def config(what: str, *, required: bool = False) -> Decorator:
 def choice(
     name: str, values: Sequence[str], what: str, *declared: str, default: Any = 0
 ) -> Decorator:
-    """Return an option with some values, of which the first is the default unless
-    another is named, or None.
+    """Return an option with some values, of which the first is the default.
+
+    ``default`` may be another one, or None for an option that may be left out.
     """
+    # 0 stands for no argument, since None is a default, too.
     default = values[0] if default == 0 else default
     return click.option(
         name,
@@ -213,7 +218,7 @@ def nbest(
 def _parse_parts(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> dict[str, float]:
-    """Return the weights of the parts of a first pass, none if its total is used."""
+    """Parse the weights of the parts of a first pass, none if its total is used."""
     from espnet_ext.nbest.selection import parse_parts
 
     if value is None:
@@ -255,20 +260,20 @@ casing = choice(
 )
 
 
-def _share(
+def _check_share(
     context: click.Context, parameter: click.Parameter, value: float | None
 ) -> float | None:
-    """Refuse a percentage, which is the commonest slip, with the share that it is; and
-    what is no share.
-    """
-    if value is not None and 1 < value < 100:
+    """Refuse what is no share, and a percentage with the share that it is."""
+    if value is None:
+        return None
+    # A percentage is the commonest slip.
+    if 1 < value < 100:
         raise InputError(
             f"--window-overlap is a share of a window, not {value:g}: "
             f"{value / 100:g} for {value:g} %"
         )
-    if (
-        value is not None and not 0 <= value < 1
-    ):  # with an overlap of 1, windows would not move
+    # With an overlap of 1, windows would not move.
+    if not 0 <= value < 1:
         raise InputError(
             "--window-overlap must be a share of a window from 0 to below 1, "
             f"such as 0.5, not {value:g}"
@@ -282,7 +287,7 @@ def window_overlap(
     return click.option(
         "--window-overlap",
         type=float,
-        callback=_share,
+        callback=_check_share,
         default=default,
         show_default=True,
         metavar="SHARE",
@@ -290,8 +295,10 @@ def window_overlap(
     )
 
 
-def pairs(data: Sequence[Path], outputs: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Return each data dir with its output; as many of one as of the other."""
+def pair_outputs(
+    data: Sequence[Path], outputs: Sequence[Path]
+) -> list[tuple[Path, Path]]:
+    """Pair each data dir with its output; InputError if they are not as many."""
     if len(data) != len(outputs):
         raise InputError(
             f"{len(data)} --data and {len(outputs)} --output: give each --data "
@@ -300,9 +307,10 @@ def pairs(data: Sequence[Path], outputs: Sequence[Path]) -> list[tuple[Path, Pat
     return list(zip(data, outputs, strict=True))
 
 
-def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a YAML file sets, with the options that the command line has (those
-    that are not None) over it.
+def merge_settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a YAML file sets, with the options of the command line over it.
+
+    Those that are None were not given.
     """
     from espnet_ext.work.yaml_files import read_yaml
 
@@ -310,6 +318,6 @@ def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
     return values | {name: value for name, value in given.items() if value is not None}
 
 
-def names(value: str) -> list[str]:
-    """Return the names of a list that is written with commas."""
+def split_names(value: str) -> list[str]:
+    """Split a list that is written with commas into names."""
     return [name.strip() for name in value.split(",") if name.strip()]

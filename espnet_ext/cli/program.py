@@ -1,4 +1,4 @@
-"""The program ``espnet-ext``: its groups, and what becomes of a wrong command line."""
+"""Run ``espnet-ext``: its groups of commands, and what a wrong command line gets."""
 
 import os
 from collections.abc import Sequence
@@ -27,6 +27,7 @@ COMMANDS = {  # name -> module, line of help
     "plugins": ("check", "List the modules that are added to ESPnet."),
     "check": ("check", "Check the installation."),
 }
+WITHOUT_MODELS = ("data", "score", "nbest", "table", "report")
 # What click searches for the command that a misspelt name may have meant.
 STAND_INS = {
     name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()
@@ -39,17 +40,12 @@ class LazyGroup(OrderedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in (
-            "data",
-            "score",
-            "nbest",
-            "table",
-            "report",
-        ):  # load no model: threads cost more than they save
+        # numpy reads it when it is imported, and its threads cost these more than they
+        # save.
+        if cmd_name in WITHOUT_MODELS:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        return getattr(
-            import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name
-        )
+        module, _ = COMMANDS[cmd_name]
+        return getattr(import_module(f"espnet_ext.cli.{module}"), cmd_name)
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -65,8 +61,9 @@ BOTH_SPELLINGS = {"token_normalize_func": lambda name: name.replace("_", "-")}
 @click.command(NAME, cls=LazyGroup, commands=STAND_INS, context_settings=BOTH_SPELLINGS)
 @click.version_option(__version__, prog_name=NAME)
 def program() -> None:
-    """Speech recognition after five papers, on ESPnet and Kaldi data dirs. For more,
-    see espnet-ext COMMAND --help.
+    """Speech recognition after five papers, on ESPnet and Kaldi data dirs.
+
+    For more, see espnet-ext COMMAND --help.
     """
 
 
@@ -76,27 +73,33 @@ def call(argv: Sequence[str] | None = None) -> int:
     Raises InputError for bad input, UsageError for a command or option that there is
     not, KeyboardInterrupt for Ctrl-C.
     """
+    # Not standalone: click would print errors in several lines, and end the process.
     try:
         return program.main(argv, prog_name=NAME, standalone_mode=False) or 0
-    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
+    # A group without a command, whose help is the answer.
+    except click.exceptions.NoArgsIsHelpError as error:
         say(error.format_message(), error=True)
         return UsageError.status
     except click.UsageError as error:
-        raise UsageError(_one_line(error)) from error
+        raise UsageError(_write_error(error)) from error
     except click.ClickException as error:
-        raise InputError(_one_line(error)) from error
+        raise InputError(_write_error(error)) from error
     except click.Abort as error:
         raise KeyboardInterrupt from error
 
 
-def _one_line(error: click.ClickException) -> str:
+def _write_error(error: click.ClickException) -> str:
+    """Write click's message in one line, with where there is help."""
     message = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     if context is None:
         return message
-    if "unexpected extra argument" in message and any(
+    # Who writes --hyp a b means both: a is the value, and b an argument.
+    repeatable = any(
         getattr(each, "multiple", False) for each in context.command.params
-    ):
+    )
+    if "unexpected extra argument" in message and repeatable:
         message += ": repeat an option for each of its values"
+    # click's "Did you mean --x?" and "(Possible options: ...)" end a sentence.
     end = "" if message.endswith(("?", ")")) and "mean" in message else "."
     return f"{message[0].lower()}{message[1:]}{end} See {context.command_path} --help"

@@ -1,5 +1,6 @@
-"""``espnet-ext run STAGE...``: stages of a recipe, for all systems, seeds and sets that
-its tables ask for.
+"""``espnet-ext run STAGE...``: stages of a recipe.
+
+They run for all systems, seeds and sets that its tables ask for.
 """
 
 from collections.abc import Sequence
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     "words", nargs=-1, type=click.UNPROCESSED, metavar="STAGE... [--NAME=VALUE]..."
 )
 def run(recipe: Path, words: tuple[str, ...]) -> None:
-    """Run stages of a recipe in one process, or rehearse all (STAGE is then
-    "rehearsal").
+    """Run stages of a recipe in one process; "rehearsal" rehearses all.
 
     A recipe's run.sh calls this. The options are those that ./run.sh --help lists, as
     --NAME=VALUE.
@@ -44,9 +44,15 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     from espnet_ext.recipe.steps import check_parent
 
     end_at_once_with_parent()
-    check_parent()  # it may be gone already
+    # It may be gone already: the system signals only an end that comes later.
+    check_parent()
     given = {}
-    for word in (word for word in words if word.startswith("-")):
+    asked = []
+    for word in words:
+        if not word.startswith("-"):
+            asked.append(word)
+            continue
+        # The recipe declares the options, which are not known before it is loaded.
         name, equals, value = word.partition("=")
         if not name.startswith("--") or not equals:
             raise InputError(
@@ -55,11 +61,11 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
         given[name.removeprefix("--").replace("-", "_")] = value
     prepared = prepare(recipe, given)
     stages = ["rehearsal", *prepared.recipe.stages]
-    asked = [word for word in words if not word.startswith("-")]
-    if wrong := [stage for stage in asked if stage not in stages]:
-        raise InputError(
-            f"there is no stage '{wrong[0]}'; the stages are {', '.join(stages[1:])}"
-        )
+    for stage in asked:
+        if stage not in stages:
+            raise InputError(
+                f"there is no stage '{stage}'; the stages are {', '.join(stages[1:])}"
+            )
     if prepared.own:
         option = prepared.recipe.trained[prepared.own.option]
         try_config(prepared.own, option)
@@ -73,9 +79,9 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
 def run_stages(run: "Run", asked: Sequence[str], stages: Sequence[str]) -> None:
     """Run the stages that are asked for, or rehearse all."""
     for stage in asked:
-        say(
-            f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}",
-        )
+        # Stages count from 1; a rehearsal, at index 0, stands for all.
+        number = stages.index(stage) or 1
+        say(f"\n== Stage {number}: {stage.replace('_', ' ')}")
         if stage == "rehearsal":
             from espnet_ext.recipe.rehearsal import rehearse
 

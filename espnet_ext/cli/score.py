@@ -116,9 +116,9 @@ def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     from espnet_ext.text.mixed_text import find_other_letters
 
     result, summary = evaluate(ref, hyp, output, unit="mixed", **options)
-    if others := find_other_letters(
-        [*result.reference.values(), *result.hypothesis.values()]
-    ):
+    texts = [*result.reference.values(), *result.hypothesis.values()]
+    others = find_other_letters(texts)
+    if others:
         warn(f"letters that are neither Han nor Latin count as English: {others}")
     _print_score(result, summary, output)
     say(f"\n{format_measures(summary)}\n")
@@ -139,16 +139,17 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
         f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} "
         f"{result.whole}s have an error"
     )
-    if hint := advise_on_writing(result.of_writing, result.total.errors):
-        warn(hint)
+    advice = advise_on_writing(result.of_writing, result.total.errors)
+    if advice:
+        warn(advice)
     if result.whole in ALIGNED:
         say(ALIGNED[result.whole])
     if result.speakers:
-        rates = {
-            name: 100 * counts.rate
-            for name, counts in result.speakers.items()
-            if counts.reference_length
-        }
+        rates = {}
+        for speaker, counts in result.speakers.items():
+            # Who says nothing in the reference has no rate.
+            if counts.reference_length:
+                rates[speaker] = 100 * counts.rate
         worst = max(rates, key=lambda speaker: rates[speaker])
         say(
             f"{len(result.speakers)} speakers, the worst {worst} at "
@@ -165,7 +166,8 @@ ALIGNED = {
 
 
 def _print_end(result: Any, output: Path | None) -> None:
-    if silent := result.silent:
+    silent = result.silent
+    if silent:
         say(
             f"in {len(silent)} {result.whole}s nothing is said ({silent[0]}): what is "
             "recognised there is inserted"
@@ -210,38 +212,36 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 
     result, summary = evaluate_speakers(ref, hyp, output, **options)
     _print_rate("SA-WER", summary, f"words of {summary['utterances']} recordings")
-    timed = summary.get("tcpwer")
-    times = (
-        f"tcpWER {timed['value']:.2f} % (collar {timed['collar']:g} s)"
-        if timed
-        else "no tcpWER: times are missing"
-    )
+    times = "no tcpWER: times are missing"
+    tcp = summary.get("tcpwer")
+    if tcp:
+        times = f"tcpWER {tcp['value']:.2f} % (collar {tcp['collar']:g} s)"
     say(f"cpWER {summary['cpwer']['value']:.2f} %, {times}")
-    unknown = [
-        f"{name} of {recording}"
-        for recording, own in result.pairs.items()
-        for name, (real, words) in own.items()
-        if words and not real
-    ]
+    named = 0  # speakers who are given words, and are in the reference
+    unknown = []
+    for recording, own in result.pairs.items():
+        for name, (real, words) in own.items():
+            if words and real:
+                named += 1
+            elif words:
+                unknown.append(f"{name} of {recording}")
     counting = summary["speaker_counting"]
+    example = f" ({unknown[0]})" if unknown else ""
     say(
         f"speaker counting error {counting['value']:.2f} %: {counting['missed']} "
-        f"missed and {counting['false_alarms']} "
-        f"too many of {counting['speakers']}; {summary['unknown_speakers']} were "
-        f"not in the reference{f' ({unknown[0]})' if unknown else ''}"
+        f"missed and {counting['false_alarms']} too many of {counting['speakers']}; "
+        f"{summary['unknown_speakers']} were not in the reference{example}"
     )
-    under_names = [
-        real for own in result.pairs.values() for real, words in own.values() if words
-    ]
-    if under_names and not any(under_names):
+    if unknown and not named:
         warn(
             f"{hyp}: no speaker has a name of {ref}, so SA-WER counts each word "
             "as missed and inserted: see cpWER"
         )
     if "measures" in summary:
         say(f"\n{format_measures(summary)}\n")
-    if hint := advise_on_writing(*result.of_writing):
-        warn(hint)
+    advice = advise_on_writing(*result.of_writing)
+    if advice:
+        warn(advice)
     _print_end(result.score, output)
 
 
@@ -290,11 +290,12 @@ def compare(
 
     measure = Measure(metric, normaliser, collar)
     context = click.get_current_context()
-    parsed = [parse_system(text) for text in systems]
-    read = [
-        replace(each, files=tuple(common.spooled(path, context) for path in each.files))
-        for each in parsed
-    ]
+    # Files within the value of an option, which no Utf8Path has seen.
+    read = []
+    for text in systems:
+        system = parse_system(text)
+        files = tuple(common.spool_pipe(path, context) for path in system.files)
+        read.append(replace(system, files=files))
     compared = compare_systems(ref, read, measure, **options)
     if output:
         write_comparison(output, compared)

@@ -72,24 +72,25 @@ def pack(
     if (lm_config is None) != (lm_file is None):
         raise InputError("a language model needs both --lm-config and --lm-file")
     found = packing.describe_recipe(system, decoding)
+    card = replace(
+        found.card,
+        corpus=dataset or found.card.corpus,
+        licence=licence,
+        dataset=dataset,
+        language=common.split_names(language),
+    )
+    # What the command line has comes before what the recipe says.
     found = packing.replace_parts(
         found,
         model=model or found.model,
-        search=common.settings(config, {}) if config else found.search,
+        search=common.merge_settings(config, {}) if config else found.search,
         lm=(lm_config, lm_file) if lm_config and lm_file else found.lm,
-        card=replace(
-            found.card,
-            corpus=dataset or found.card.corpus,
-            licence=licence,
-            dataset=dataset,
-            language=common.names(language),
-        ),
+        card=card,
         **given,
     )
-    target = output or Path(
-        "_".join(part.name for part in (system.resolve().parent, system.resolve()))
-        + ".zip"
-    )
+    # Of a recipe, the folder's own name is a seed's, and the one above it the system's.
+    whole = system.resolve()
+    target = output or Path(f"{whole.parent.name}_{whole.name}.zip")
     for path in packing.pack(found, target):
         say(f"packed: {path}")
     say(f"{target}: load it with espnet_ext.load({str(target)!r})")

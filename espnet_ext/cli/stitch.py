@@ -1,6 +1,4 @@
-"""``espnet-ext stitch``: from the hypotheses of windows to transcripts of long
-recordings, by speaker.
-"""
+"""``espnet-ext stitch``: from hypotheses of windows to transcripts of recordings."""
 
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,12 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 
 @click.group(cls=common.OrderedGroup)
 def stitch() -> None:
-    """Join what a recogniser wrote of windows, with a trained stitcher or without one
-    (Chang 2021).
+    """Join what a recogniser wrote of windows (Chang 2021).
 
-    Hypotheses of any recogniser: Whisper's, WhisperX's and transformers' JSON, SegLST
-    (.json), CTM of Kaldi and NeMo (.ctm), RTTM with LEXEME lines (.rttm), or ours
-    (.jsonl, a line for each window and speaker).
+    It needs no trained stitcher, but may have one. Hypotheses of any recogniser:
+    Whisper's, WhisperX's and transformers' JSON, SegLST (.json), CTM of Kaldi and NeMo
+    (.ctm), RTTM with LEXEME lines (.rttm), or ours (.jsonl, a line for each window and
+    speaker).
     """
 
 
@@ -71,10 +69,10 @@ def join(
 
     if method and stitcher:
         raise InputError("--stitcher is a method itself: leave out --method")
-    device = "cuda" if ngpu else "cpu"
-    trained = (
-        StitcherOptions(stitcher, device, read_guard(stitcher)) if stitcher else None
-    )
+    trained = None
+    if stitcher:
+        device = "cuda" if ngpu else "cpu"
+        trained = StitcherOptions(stitcher, device, read_guard(stitcher))
     join_windows(files, output, method or METHODS[-1], trained, **options)
 
 
@@ -91,8 +89,9 @@ def join(
 )
 @common.window_overlap()
 def windows(data: Path, output: Path, window: float, window_overlap: float) -> None:
-    """Write a data dir of the windows of recordings. Its utterances are the windows,
-    for a recogniser to decode.
+    """Write a data dir of the windows of recordings.
+
+    Its utterances are the windows, for a recogniser to decode.
     """
     from espnet_ext.text.windows import Windowing, write_windows
 

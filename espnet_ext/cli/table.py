@@ -1,6 +1,4 @@
-"""``espnet-ext table`` and ``espnet-ext report``: a paper's tables, and results as web
-pages.
-"""
+"""``espnet-ext table`` and ``report``: a paper's tables, and results as web pages."""
 
 from pathlib import Path
 

@@ -21,36 +21,38 @@ def train() -> None:
     """
 
 
-def _training(scorers: tuple[str, ...]) -> common.Decorator:
-    """Return the options of every training of a transformers model."""
+def _add_training_options(scorers: tuple[str, ...]) -> common.Decorator:
+    """Add the options of every training of a transformers model."""
+    decorators = (
+        common.output("Folder of the training; the best model is in model/."),
+        common.ngpu(several=True),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Seed of chance.  [default: 0]",
+        ),
+        common.config(
+            "Settings such as batch_size and lr; also lm, scorer, casing.",
+            required=True,
+        ),
+        common.casing,
+        common.choice(
+            "--scorer",
+            scorers,
+            "Kind of score.  [default: what suits the model]",
+            default=None,
+        ),
+        click.option(
+            "--lm",
+            metavar="DIR",
+            help="Folder of a model and its tokenizer, or a name on the hub.",
+        ),
+    )
 
+    # In reverse, as click lists the option of the last decorator first.
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in (
-            common.output("Folder of the training; the best model is in model/."),
-            common.ngpu(several=True),
-            click.option(
-                "--seed",
-                type=click.IntRange(min=0),
-                metavar="N",
-                help="Seed of chance.  [default: 0]",
-            ),
-            common.config(
-                "Settings such as batch_size and lr; also lm, scorer, casing.",
-                required=True,
-            ),
-            common.casing,
-            common.choice(
-                "--scorer",
-                scorers,
-                "Kind of score.  [default: what suits the model]",
-                default=None,
-            ),
-            click.option(
-                "--lm",
-                metavar="DIR",
-                help="Folder of a model and its tokenizer, or a name on the hub.",
-            ),
-        ):
+        for decorator in decorators:
             function = decorator(function)
         return function
 
@@ -58,7 +60,7 @@ def _training(scorers: tuple[str, ...]) -> common.Decorator:
 
 
 @train.command()
-@_training(("causal", "pll"))
+@_add_training_options(("causal", "pll"))
 @common.path(
     "--text",
     "Text to train on, one sentence per line, plain or .gz; repeat it for several.",
@@ -87,18 +89,16 @@ def lm(
     """
     from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 
-    texts, dev_texts = (
-        TextFiles(text, transcripts),
-        TextFiles(dev_text, dev_transcripts),
-    )
-    values = common.settings(config, given)
+    texts = TextFiles(text, transcripts)
+    dev_texts = TextFiles(dev_text, dev_transcripts)
+    values = common.merge_settings(config, given)
     adapt_language_model(
         values, texts, dev_texts, output, source=str(config), ngpu=ngpu
     )
 
 
 @train.command()
-@_training(SCORERS)
+@_add_training_options(SCORERS)
 @common.nbest(
     "N-best lists with references to train on; repeat it for several.", several=True
 )
@@ -128,7 +128,7 @@ def mwer(
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
     train_rescorer(
-        common.settings(config, given),
+        common.merge_settings(config, given),
         nbest,
         dev,
         output,

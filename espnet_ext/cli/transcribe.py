@@ -23,9 +23,9 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 )
 @common.path(
     "--model",
-    "Packed model, folder of a model, its checkpoint, user/model on the hub, or "
-    "the folder of a Whisper of "
-    "CTranslate2.  [default: Whisper tiny.en, English, by faster-whisper]",
+    "Packed model, folder of a model, its checkpoint, user/model on the hub, or the "
+    "folder of a Whisper of CTranslate2.  [default: Whisper tiny.en, English, by "
+    "faster-whisper]",
     metavar="MODEL",
 )
 @common.output(
@@ -105,14 +105,13 @@ def transcribe(
     ngpu: int,
     **options: Any,
 ) -> None:
-    """Transcribe audio files of any length: text, subtitles, word times, and a page
-    that plays the audio.
+    """Transcribe audio files of any length to text, subtitles, word times and a page.
 
-    Short files are decoded by the model's beam search, longer ones in moving windows by
-    its CTC. Without --model, faster-whisper recognises English with Whisper tiny.en. A
-    speaker-attributed model tells who of the speakers of --enrolment says what, also
-    where they speak at once. With --channels separate, each channel of a call is a
-    speaker.
+    The page plays the audio. Short files are decoded by the model's beam search, longer
+    ones in moving windows by its CTC. Without --model, faster-whisper recognises
+    English with Whisper tiny.en. A speaker-attributed model tells who of the speakers
+    of --enrolment says what, also where they speak at once. With --channels separate,
+    each channel of a call is a speaker.
 
     Reads wav, flac, mp3, ogg, and with the extra `whisper` m4a, mp4 and the like; of a
     folder, all in and below it. A file that cannot be read is named, and the others go
@@ -128,7 +127,9 @@ def transcribe(
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
     from espnet_ext.work.gpus import choose_device
 
-    wanted, output = common.names(kinds), output or Path("transcripts")
+    wanted = common.split_names(kinds)
+    output = output or Path("transcripts")
+    # What is wrong with the options is refused before a model is loaded.
     check_kinds(wanted)
     if window is not None and not SHORTEST <= window < float("inf"):
         raise InputError(
@@ -138,7 +139,7 @@ def transcribe(
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
-    recordings, failures = find_recordings(files, _failed, wanted)
+    recordings, failures = find_recordings(files, _report_failure, wanted)
     count = len(recordings) + failures
     broken: list[Path] = []  # enrolment files
     with tempfile.TemporaryDirectory() as folder:
@@ -148,20 +149,20 @@ def transcribe(
             "device": choose_device(ngpu),
             "temporary": Path(folder),
         }
-        request = Request(**own, broken=partial(_left_out, broken), **options)
+        request = Request(**own, broken=partial(_note_broken, broken), **options)
         key = compute_key(model, request)
         left = recordings
         if not overwrite:
             left, blocked = list_unfinished(
-                recordings, output, wanted, key, _done, _failed
+                recordings, output, wanted, key, _report_done, _report_failure
             )
             failures += blocked
         if left:
             say(f"loading {model or 'Whisper tiny.en'} ...", error=True)
             reports: dict[str, Any] = {
-                "show": _show,
-                "failed": _failed,
-                "silent": _silent,
+                "show": _print_line,
+                "failed": _report_failure,
+                "silent": _report_silence,
             }
             failures += transcribe_files(
                 choose_engine(model, request),
@@ -174,6 +175,7 @@ def transcribe(
                 **reports,
             )
     say(f"{count - failures} of {count} files -> {output}", error=True)
+    # Only now, so that a file that cannot be read costs nobody the others.
     if failures:
         raise InputError(
             f"{failures} of {count} files could not be transcribed: their names "
@@ -185,24 +187,24 @@ def transcribe(
         )
 
 
-def _show(path: Path, line: Any, share: float) -> None:
+def _print_line(path: Path, line: Any, share: float) -> None:
     from espnet_ext.text.writing import show_line
 
     say(f"{path.name} {100 * share:3.0f} % {show_line(line)}")
 
 
-def _failed(path: Path, reason: str) -> None:
+def _report_failure(path: Path, reason: str) -> None:
     say(f"error: {reason}", error=True)
 
 
-def _left_out(broken: list[Path], path: Path, reason: str) -> None:
+def _note_broken(broken: list[Path], path: Path, reason: str) -> None:
     broken.append(path)
-    _failed(path, reason)
+    _report_failure(path, reason)
 
 
-def _silent(path: Path) -> None:
+def _report_silence(path: Path) -> None:
     say(f"{path.name}: no speech found; its transcripts are empty", error=True)
 
 
-def _done(path: Path, reason: str) -> None:
+def _report_done(path: Path, reason: str) -> None:
     say(f"{path.name}: {reason}", error=True)

@@ -55,7 +55,7 @@ from espnet_ext.longform.recording_features import (
     ChannelStatistics,
     RecordingFeatures,
 )
-from espnet_ext.registry import plain_name
+from espnet_ext.registry import strip_package
 from espnet_ext.text.word_times import read_word_times
 from espnet_ext.upstream.option_faults import make_checked
 
@@ -298,11 +298,11 @@ class RecordingsASRTask(ASRTask):
             processes = args.dist_world_size if args.distributed else 1
             total = sum(1 for _ in share_batches(plan, processes))
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
-            if plain_name(args.scheduler) == "warmup_cosine":
+            if strip_package(args.scheduler) == "warmup_cosine":
                 # An update has the gradients of accum_grad batches.
                 updates = max(1, total // args.accum_grad)
                 args.scheduler_conf = {**args.scheduler_conf, "total_steps": updates}
-        if plain_name(args.model) == "ctc_per_second":
+        if strip_package(args.model) == "ctc_per_second":
             seconds = features.hop / features.rate
             args.model_conf = {**args.model_conf, "input_seconds": seconds}
         super().main_worker(args)

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from espnet_ext.errors import InputError
-from espnet_ext.registry import plain_name
+from espnet_ext.registry import strip_package
 from espnet_ext.sem.curriculum import Selection
 from espnet_ext.work.settings import Count, Share, StrictMapping, Whole
 
@@ -75,7 +75,7 @@ class Stage(StrictMapping):
 
 def can_grow(config: Mapping[str, Any]) -> bool:
     """Say whether a config's encoder can be trained layer by layer."""
-    return plain_name(config.get("encoder")) == "blstm_maxpool"
+    return strip_package(config.get("encoder")) == "blstm_maxpool"
 
 
 def plan_stages(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.packages import how_to_install
-from espnet_ext.registry import missing_package
+from espnet_ext.packages import advise_on_installing
+from espnet_ext.registry import find_missing_package
 from espnet_ext.sharing.model_files import ModelFiles, find_model
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -62,7 +62,7 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
             f"{files.name} was packed with ESPnet {files.espnet}, this is "
             f"{version('espnet')}: its output may differ"
         )
-    package = missing_package(read_yaml(files.config))
+    package = find_missing_package(read_yaml(files.config))
     if package:
         raise InputError(f"{files.name}: {package}")
     with explain_faults(files), strict_loading():
@@ -95,7 +95,9 @@ def explain_faults(files: ModelFiles, options: Path | None = None) -> Iterator[N
     except InputError as error:
         raise InputError(f"{error}{source}") from error
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and how_to_install(error.name or ""):
+        if isinstance(error, ModuleNotFoundError) and advise_on_installing(
+            error.name or ""
+        ):
             raise
         packed = files.espnet
         this = version("espnet")

@@ -151,7 +151,7 @@ def _copy_model(
 
     Their names become relative to the folder above. Returns the files that were copied.
     """
-    from espnet_ext.registry import qualified_names
+    from espnet_ext.registry import qualify_names
 
     target.mkdir()
     values = model_files.drop_training(read_yaml(config), config)
@@ -172,7 +172,7 @@ def _copy_model(
             names[path] = f"{target.name}/{number}{path.name}"
             shutil.copyfile(path, target.parent / names[path])
         paths[name] = names[path]
-    values = qualified_names(replace_paths(values, paths))
+    values = qualify_names(replace_paths(values, paths))
     write_yaml(
         target / model_files.CONFIG,
         values,

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from espnet2.utils import config_argparse
 
 from espnet_ext.errors import InputError
-from espnet_ext.registry import missing_package
+from espnet_ext.registry import find_missing_package
 from espnet_ext.upstream.checkpoint import (
     list_misfits,
     load_parameters,
@@ -131,7 +131,7 @@ def check_arguments(args: Namespace) -> None:
             "lm_file without lm_train_config: the language model would not be "
             "used: give both"
         )
-    package = missing_package(given)
+    package = find_missing_package(given)
     if package:
         raise InputError(package)
     for init_param in given.get("init_param") or ():

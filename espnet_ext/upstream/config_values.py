@@ -13,7 +13,7 @@ from espnet2.utils import types as espnet_types
 from espnet2.utils.nested_dict_action import NestedDictAction
 
 from espnet_ext.errors import InputError
-from espnet_ext.registry import missing_package
+from espnet_ext.registry import find_missing_package
 from espnet_ext.work.yaml_files import read_yaml
 
 # What converts the text of an option on the command line -> the types that YAML may
@@ -79,7 +79,7 @@ def check_config_file(parser: argparse.ArgumentParser, words: Sequence[str]) -> 
     if not values:
         raise InputError(f"{path}: is empty: write the settings of a training into it")
     names = {key: name for key, name in values.items() if isinstance(name, str)}
-    package = missing_package(names)
+    package = find_missing_package(names)
     if package:
         raise InputError(f"{path}: {package}")
     actions = {action.dest: action for action in parser._actions}

@@ -27,8 +27,8 @@ from espnet_ext.registry import (
     PACKAGE,
     SLOT_KEYS,
     SLOTS,
-    choices,
-    third_parties,
+    list_choices,
+    list_third_parties,
 )
 
 # ESPnet's functions whose local ``args`` are the config
@@ -140,7 +140,7 @@ def explain_error(error: BaseException) -> str:
 
 @cache
 def _list_plugin_packages() -> frozenset[str]:
-    return frozenset(entry.value.partition(".")[0] for entry in third_parties())
+    return frozenset(entry.value.partition(".")[0] for entry in list_third_parties())
 
 
 def _is_code_of_user(frame: FrameType) -> bool:
@@ -253,7 +253,7 @@ def _find_class(key: str, args: Namespace) -> type | None:
         if slot not in SLOTS:
             continue
         # the dict of the ASR task comes first
-        for classes, _ in choices(slot)[:1]:
+        for classes, _ in list_choices(slot)[:1]:
             if name in classes:
                 return classes[name]
     return None

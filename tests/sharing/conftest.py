@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from espnet_ext.registry import SLOTS, choices
+from espnet_ext.registry import SLOTS, list_choices
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "D", "E", "<sos/eos>"]
 MODEL = {
@@ -34,7 +34,7 @@ SEARCH = {
 def elsewhere(tmp_path_factory, monkeypatch):
     """A cache of the test's own; ESPnet's registries are left as they were."""
     monkeypatch.setenv("ESPNET_EXT_CACHE", str(tmp_path_factory.mktemp("cache")))
-    tables = [classes for slot in SLOTS for classes, _ in choices(slot)]
+    tables = [classes for slot in SLOTS for classes, _ in list_choices(slot)]
     before = [dict(table) for table in tables]
     yield
     for table, contents in zip(tables, before, strict=True):

@@ -13,7 +13,7 @@ import yaml
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.registry import PACKAGE, PLUGINS, choices
+from espnet_ext.registry import PACKAGE, PLUGINS, list_choices
 from espnet_ext.sharing import pack as packing_module
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.model_files import (
@@ -198,7 +198,7 @@ def test_espnet_without_this_package_names_it(training):
 
     pack(packing(training, lm=None, prior=None), training / "shared.zip")
     for slot, name in (key.split(".") for key in PLUGINS):
-        for classes, _ in choices(slot):
+        for classes, _ in list_choices(slot):
             for known in (name, f"{PACKAGE}:{name}"):
                 classes.pop(known, None)
     with pytest.raises(ValueError, match="^--.*espnet_ext:"):
