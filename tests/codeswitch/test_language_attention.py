@@ -27,22 +27,21 @@ def linear(module: torch.nn.Linear, x: np.ndarray) -> np.ndarray:
 def causal_attention(
     module: MultiHeadedAttention, x: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Softmax(QK / sqrt(d_k) W) V (P1, eq. 2) over a token and those before it: x (L,
-    D), weights (L, L).
+    """Compute softmax(QK / sqrt(d_k) W) V (P1, eq. 2) over tokens and those before.
+
+    ``x``: (L, D); ``weights``: (L, L).
     """
-    queries, keys, values = (
-        linear(layer, x).reshape(-1, HEADS, WIDTH)
-        for layer in (module.linear_q, module.linear_k, module.linear_v)
-    )
+    queries = linear(module.linear_q, x).reshape(-1, HEADS, WIDTH)
+    keys = linear(module.linear_k, x).reshape(-1, HEADS, WIDTH)
+    values = linear(module.linear_v, x).reshape(-1, HEADS, WIDTH)
     rows = []
     for position in range(len(x)):
+        seen = slice(position + 1)
         heads = []
         for head in range(HEADS):
-            scores = (
-                keys[: position + 1, head] @ queries[position, head] / np.sqrt(WIDTH)
-            )
-            terms = np.exp(scores * weights[position, : position + 1])
-            heads.append(terms / terms.sum() @ values[: position + 1, head])
+            scores = keys[seen, head] @ queries[position, head] / np.sqrt(WIDTH)
+            terms = np.exp(scores * weights[position, seen])
+            heads.append(terms / terms.sum() @ values[seen, head])
         rows.append(np.concatenate(heads))
     return linear(module.linear_out, np.stack(rows))
 
@@ -64,15 +63,11 @@ def test_reweight_is_equation_2(x):
         for j, right in enumerate(LANGUAGES):
             if left and right:
                 weights[i, j] = 1.7 if left == right else 0.4
-    np.testing.assert_allclose(
-        module(x, MASK, CODES)[0].detach(),
-        causal_attention(module, x[0].numpy(), weights),
-        rtol=1e-9,
-    )
-    assert torch.equal(
-        compute_score_weights(CODES, CODES, 1.7, 0.4, torch.float64)[0],
-        torch.from_numpy(weights),
-    )
+    found = module(x, MASK, CODES)[0].detach()
+    expected = causal_attention(module, x[0].numpy(), weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    computed = compute_score_weights(CODES, CODES, 1.7, 0.4, torch.float64)[0]
+    assert torch.equal(computed, torch.from_numpy(weights))
 
 
 def test_a_bias_multiplies_the_weights_by_w_and_normalises_them_again(x):
@@ -95,19 +90,16 @@ def test_a_bias_multiplies_the_weights_by_w_and_normalises_them_again(x):
 def test_a_tokens_output_is_that_of_its_own_languages_stream(x, kind):
     module = kind(2, 0.1, **OPTIONS).double()
     outputs = []
+    ones = np.ones((LENGTH, LENGTH))
     for language, attention in zip((1, 2), module.attentions, strict=True):
-        factors = np.array(
-            [1.0 if other in (0, language) else 0.1 for other in LANGUAGES]
-        )
-        outputs.append(
-            causal_attention(
-                attention, x[0].numpy() * factors[:, None], np.ones((LENGTH, LENGTH))
-            )
-        )
-    choose = {0: (outputs[0] + outputs[1]) / 2, 1: outputs[0], 2: outputs[1]}
-    expected = np.stack(
-        [choose[language][position] for position, language in enumerate(LANGUAGES)]
-    )
+        factors = [1.0 if other in (0, language) else 0.1 for other in LANGUAGES]
+        scaled = x[0].numpy() * np.array(factors)[:, None]
+        outputs.append(causal_attention(attention, scaled, ones))
+    by_language = {0: (outputs[0] + outputs[1]) / 2, 1: outputs[0], 2: outputs[1]}
+    rows = []
+    for position, language in enumerate(LANGUAGES):
+        rows.append(by_language[language][position])
+    expected = np.stack(rows)
     np.testing.assert_allclose(module(x, MASK, CODES)[0].detach(), expected, rtol=1e-9)
 
 

@@ -1,6 +1,4 @@
-"""Small Energy Masking's parts against P2, section 3, on the energies in double
-precision.
-"""
+"""Small Energy Masking's parts against P2, section 3, on energies in float64."""
 
 import math
 
@@ -14,10 +12,9 @@ from espnet_ext.sem import energy_mask
 
 
 def energies(batch: int, frames: int, channels: int, seed: int = 0) -> np.ndarray:
-    """Filterbank energies over some 100 dB, (B, T, C), float64."""
-    return 10.0 ** (
-        np.random.default_rng(seed).normal(-4.0, 2.0, (batch, frames, channels))
-    )
+    """Draw filterbank energies over some 100 dB, (B, T, C), float64."""
+    random = np.random.default_rng(seed)
+    return 10.0 ** random.normal(-4.0, 2.0, (batch, frames, channels))
 
 
 def masks_of_the_paper(
@@ -38,9 +35,8 @@ def test_mask_on_features_equals_equations_6_to_8_on_energies(eta_range):
     lengths = [120, 77, 33, 2, 1]
     e = energies(5, 120, 40)
     eta = energy_mask.draw_threshold_db(5, *eta_range, "cpu")
-    kept = energy_mask.compute_mask(
-        torch.from_numpy(e ** (1 / 15)), torch.tensor(lengths), eta
-    )
+    x = torch.from_numpy(e ** (1 / 15))
+    kept = energy_mask.compute_mask(x, torch.tensor(lengths), eta)
     expected = masks_of_the_paper(e, lengths, eta.double().numpy())
     for row, length, mask in zip(kept, lengths, expected, strict=True):
         np.testing.assert_array_equal(row[:length].numpy(), mask)
@@ -54,17 +50,14 @@ def test_mask_on_features_equals_equations_6_to_8_on_energies(eta_range):
 )
 @settings(max_examples=40)
 def test_peak_is_numpys_nearest_rank(lengths, channels, seed):
+    shape = (len(lengths), max(lengths) + 2, channels)
     # rounding makes ties
-    x = (
-        np.random.default_rng(seed)
-        .uniform(0, 2, (len(lengths), max(lengths) + 2, channels))
-        .round(2)
-    )
-    expected = [
-        np.percentile(row[:length], 95, method="inverted_cdf")
-        for row, length in zip(x, lengths, strict=True)
-    ]
-    tensor, frames = torch.from_numpy(x), torch.tensor(lengths)
+    x = np.random.default_rng(seed).uniform(0, 2, shape).round(2)
+    expected = []
+    for row, length in zip(x, lengths, strict=True):
+        expected.append(np.percentile(row[:length], 95, method="inverted_cdf"))
+    tensor = torch.from_numpy(x)
+    frames = torch.tensor(lengths)
     assert energy_mask.find_peak(tensor, frames).tolist() == expected
     # the way of an accelerator, on this machine's tensors
     bins = frames * channels

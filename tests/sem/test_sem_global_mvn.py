@@ -1,6 +1,4 @@
-"""SEMGlobalMVN against P2, eq. 2 to 11, written out in numpy in double precision on the
-energies.
-"""
+"""SEMGlobalMVN against P2, eq. 2 to 11, in numpy on energies in double precision."""
 
 import numpy as np
 import pytest
@@ -16,13 +14,14 @@ ETA = [-35.0, -12.0, -2.0, -5.0]
 
 
 def features(lengths=tuple(LENGTHS), seed=0, channels=40) -> torch.Tensor:
-    """Power-mel features of energies over some 100 dB, zero on padded frames, (B, T,
-    C).
+    """Make power-mel features of energies over some 100 dB, (B, T, C).
+
+    They are zero on padded frames.
     """
     random = np.random.default_rng(seed)
-    x = (10.0 ** random.normal(-4.0, 2.0, (len(lengths), max(lengths), channels))) ** (
-        1 / 15
-    )
+    shape = (len(lengths), max(lengths), channels)
+    energies = 10.0 ** random.normal(-4.0, 2.0, shape)
+    x = energies ** (1 / 15)
     for row, length in zip(x, lengths, strict=True):
         row[length:] = 0.0
     return torch.from_numpy(x).float()
@@ -63,39 +62,44 @@ def sem_of_the_paper(
 def test_equals_the_paper_for_each_utterance(stats_file, monkeypatch, scale):
     use_thresholds(monkeypatch, ETA)
     x = features()
-    out, lengths = SEMGlobalMVN(stats_file, scale=scale).train()(
-        x.clone(), torch.tensor(LENGTHS)
-    )
+    module = SEMGlobalMVN(stats_file, scale=scale).train()
+    out, lengths = module(x.clone(), torch.tensor(LENGTHS))
     assert lengths.tolist() == LENGTHS
     for row, utterance, length, eta in zip(out, x, LENGTHS, ETA, strict=True):
-        expected = sem_of_the_paper(utterance[:length].numpy(), eta, stats_file, scale)
+        own = utterance[:length].numpy()
+        expected = sem_of_the_paper(own, eta, stats_file, scale)
         np.testing.assert_allclose(row[:length].numpy(), expected, rtol=2e-4, atol=2e-4)
         assert 0 < (expected == 0).mean() < 1
         assert not row[length:].any()
 
 
 def test_all_bins_kept_is_plain_global_mvn(stats_file):
-    x, lengths = features(), torch.tensor(LENGTHS)
+    x = features()
+    lengths = torch.tensor(LENGTHS)
     expected, _ = GlobalMVN(stats_file)(x.clone(), lengths)
+    options = {"eta_min": -900.0, "eta_max": -900.0}
     for scale in energy_mask.SCALES:
-        module = SEMGlobalMVN(
-            stats_file, eta_min=-900.0, eta_max=-900.0, scale=scale
-        ).train()
-        assert torch.equal(module(x.clone(), lengths)[0], expected)
+        module = SEMGlobalMVN(stats_file, scale=scale, **options).train()
+        out, _ = module(x.clone(), lengths)
+        assert torch.equal(out, expected)
 
 
 def test_off_in_evaluation_and_equal_to_espnets_global_mvn(stats_file):
-    x, lengths = features(), torch.tensor(LENGTHS)
-    expected, _ = GlobalMVN(stats_file)(x.clone(), lengths)
+    x = features()
+    lengths = torch.tensor(LENGTHS)
+    plain = GlobalMVN(stats_file)
+    expected, _ = plain(x.clone(), lengths)
+    module = SEMGlobalMVN(stats_file, eta_min=-1.0).eval()
     state = torch.get_rng_state()
-    out, out_lengths = SEMGlobalMVN(stats_file, eta_min=-1.0).eval()(x.clone(), lengths)
-    assert torch.equal(out, expected) and torch.equal(out_lengths, lengths)
+    out, out_lengths = module(x.clone(), lengths)
+    assert torch.equal(out, expected)
+    assert torch.equal(out_lengths, lengths)
+    # no number was drawn
     assert torch.equal(torch.get_rng_state(), state)
-    assert list(SEMGlobalMVN(stats_file).state_dict()) == list(
-        GlobalMVN(stats_file).state_dict()
-    )
-    without_lengths, _ = SEMGlobalMVN(stats_file).eval()(x.clone())
-    assert torch.equal(without_lengths, GlobalMVN(stats_file)(x.clone())[0])
+    assert list(module.state_dict()) == list(plain.state_dict())
+    out, _ = module(x.clone())
+    expected, _ = plain(x.clone())
+    assert torch.equal(out, expected)
 
 
 def test_threshold_is_drawn_anew_for_each_utterance_and_step(stats_file):
@@ -104,14 +108,17 @@ def test_threshold_is_drawn_anew_for_each_utterance_and_step(stats_file):
     module = SEMGlobalMVN(stats_file, eta_min=-60.0).train()
     lengths = torch.tensor([50, 50])
     torch.manual_seed(1)
-    first, second = (module(x.clone(), lengths)[0] for _ in range(2))
+    first, _ = module(x.clone(), lengths)
+    second, _ = module(x.clone(), lengths)
     assert not torch.equal(first[0], first[1])
     assert not torch.equal(first, second)
     torch.manual_seed(1)
-    again = [module(x.clone(), lengths)[0] for _ in range(2)]
-    assert torch.equal(first, again[0]) and torch.equal(second, again[1])
+    for expected in (first, second):
+        again, _ = module(x.clone(), lengths)
+        assert torch.equal(again, expected)
     torch.manual_seed(2)
-    assert not torch.equal(first, module(x.clone(), lengths)[0])
+    other, _ = module(x.clone(), lengths)
+    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +126,8 @@ def test_threshold_is_drawn_anew_for_each_utterance_and_step(stats_file):
     [("power_mel", 0.0), ("power_mel", 1e30), ("normalized", -3.0), ("none", 50.0)],
 )
 def test_padding_takes_part_in_nothing(stats_file, monkeypatch, scale, fill):
-    x, module = features(), SEMGlobalMVN(stats_file, scale=scale).train()
+    x = features()
+    module = SEMGlobalMVN(stats_file, scale=scale).train()
     for row, length in zip(x, LENGTHS, strict=True):
         row[length:] = fill
     x = torch.nn.functional.pad(x, (0, 0, 0, 7), value=fill)
@@ -147,34 +155,35 @@ def test_silent_and_short_utterances_stay_finite(stats_file, scale, eta):
     out.square().sum().backward()
     assert torch.isfinite(out).all() and torch.isfinite(variable.grad).all()
     # the threshold of a silent utterance is zero energy, which masks nothing
-    torch.testing.assert_close(out[2], GlobalMVN(stats_file)(x[2:3].clone())[0][0])
+    plain, _ = GlobalMVN(stats_file)(x[2:3].clone())
+    torch.testing.assert_close(out[2], plain[0])
 
 
 def test_guard_of_the_literal_equation_10(stats_file, monkeypatch):
-    """Sums of mean-subtracted features near zero or of the wrong sign neither blow up
-    nor flip the features.
+    """Sums near zero or of the wrong sign neither blow features up nor flip them.
+
+    They are sums of mean-subtracted features.
     """
+    plain_module = SEMGlobalMVN(stats_file, scale="none").train()
+    literal = SEMGlobalMVN(stats_file, scale="normalized").train()
+    limited = SEMGlobalMVN(stats_file, scale="normalized", max_scale=1.5).train()
     mean = torch.from_numpy(np.linspace(0.3, 0.7, 40)).float()
     use_thresholds(monkeypatch, [-1.0])
     loud = torch.cat([mean.repeat(9, 1) - 0.2, mean.repeat(3, 1) + 0.6])[None]
-    plain, _ = SEMGlobalMVN(stats_file, scale="none").train()(loud.clone())
+    plain, _ = plain_module(loud.clone())
     # the total is negative or smaller than what is kept: r would be below 1
-    assert torch.equal(
-        SEMGlobalMVN(stats_file, scale="normalized").train()(loud.clone())[0], plain
-    )
+    out, _ = literal(loud.clone())
+    assert torch.equal(out, plain)
     # almost all of the sum is masked away: r would be about 300
     large = (mean + 0.25).repeat(100, 1)
     large[:, -1] = 2.0 * mean[-1]
     large[:3, 20] = mean[20] + 1.0
     use_thresholds(monkeypatch, [0.0])
-    plain, _ = SEMGlobalMVN(stats_file, scale="none").train()(large[None].clone())
-    limited, _ = SEMGlobalMVN(stats_file, scale="normalized", max_scale=1.5).train()(
-        large[None].clone()
-    )
+    plain, _ = plain_module(large[None].clone())
+    out, _ = limited(large[None].clone())
     kept = plain != 0
-    torch.testing.assert_close(
-        limited[kept] / plain[kept], torch.full_like(plain[kept], 1.5)
-    )
+    expected = torch.full_like(plain[kept], 1.5)
+    torch.testing.assert_close(out[kept] / plain[kept], expected)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +216,6 @@ def test_half_precision(stats_file, monkeypatch, dtype, tolerance):
 def test_bad_settings_and_log_mel_features_are_refused(stats_file, options):
     with pytest.raises(InputError, match=f"sem_global_mvn: .*{next(iter(options))}"):
         SEMGlobalMVN(stats_file, **options)
+    log_mel = torch.rand(2, 50, 40).log()
     with pytest.raises(InputError, match="power_mel"):
-        SEMGlobalMVN(stats_file).train()(
-            torch.rand(2, 50, 40).log(), torch.tensor([50, 50])
-        )
+        SEMGlobalMVN(stats_file).train()(log_mel, torch.tensor([50, 50]))

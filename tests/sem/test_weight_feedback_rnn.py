@@ -1,6 +1,4 @@
-"""WeightFeedbackRNNDecoder against its equations written out in numpy, and its search
-against teacher forcing.
-"""
+"""WeightFeedbackRNNDecoder and its search against its equations in numpy."""
 
 from functools import partial
 
@@ -23,20 +21,17 @@ encodings = partial(frames, ENCODINGS)
 
 
 def decoder(seed: int = 0, dropout: float = 0.0) -> WeightFeedbackRNNDecoder:
-    """In double precision, with weights and biases that make its choices far from
-    uniform.
-    """
+    """Make a decoder in double precision whose choices are far from uniform."""
     torch.manual_seed(seed)
-    made = (
-        WeightFeedbackRNNDecoder(VOCABULARY, ENCODINGS, **SIZES, dropout=dropout)
-        .double()
-        .eval()
-    )
+    made = WeightFeedbackRNNDecoder(VOCABULARY, ENCODINGS, **SIZES, dropout=dropout)
+    made = made.double().eval()
     with torch.no_grad():
         for name, parameter in made.named_parameters():
-            parameter.add_(
-                torch.randn_like(parameter) if name != "embed.weight" else parameter
-            )
+            # the embedding of the start must stay zero
+            if name == "embed.weight":
+                parameter.mul_(2)
+            else:
+                parameter.add_(torch.randn_like(parameter))
     return made
 
 
@@ -47,31 +42,34 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 def equations(
     module: WeightFeedbackRNNDecoder, h: np.ndarray, tokens: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The equations of the module's description, one frame and one token at a time: log
-    p[l] and beta[l].
+    """Compute log p[l] and beta[l], one frame and one token at a time.
+
+    The equations are those of the module's description.
     """
     p = {name: value.detach().numpy() for name, value in module.state_dict().items()}
-    cells, frames = SIZES["hidden_size"], len(h)
-    s, cell, c = np.zeros(cells), np.zeros(cells), np.zeros(ENCODINGS)
-    beta, logps, betas = np.zeros(frames), [], []
+    cells = SIZES["hidden_size"]
+    frames = len(h)
+    s = np.zeros(cells)
+    cell = np.zeros(cells)
+    c = np.zeros(ENCODINGS)
+    beta = np.zeros(frames)
+    logps = []
+    betas = []
     for number, token in enumerate(tokens):
         y = p["embed.weight"][token] if number else np.zeros(SIZES["embed_size"])
-        gates = (
-            p["cell.weight_ih"] @ np.concatenate([y, c])
-            + p["cell.bias_ih"]
-            + p["cell.weight_hh"] @ s
-        )
-        i, f, g, o = np.split(gates + p["cell.bias_hh"], 4)
+        gates = p["cell.weight_ih"] @ np.concatenate([y, c]) + p["cell.bias_ih"]
+        gates = gates + p["cell.weight_hh"] @ s + p["cell.bias_hh"]
+        i, f, g, o = np.split(gates, 4)
         cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
         s = sigmoid(o) * np.tanh(cell)
         e = np.zeros(frames)
         for m in range(frames):
             key = p["key.weight"] @ h[m] + p["key.bias"]
-            argument = (
-                key + p["query.weight"] @ s + p["feedback.weight"][:, 0] * beta[m]
-            )
+            feedback = p["feedback.weight"][:, 0] * beta[m]
+            argument = key + p["query.weight"] @ s + feedback
             e[m] = p["energy.weight"][0] @ np.tanh(argument)
-        a = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
+        a = np.exp(e - e.max())
+        a = a / a.sum()
         for m in range(frames):
             beta[m] += 0.5 * sigmoid(p["inverse_fertility.weight"][0] @ h[m]) * a[m]
         c = sum(a[m] * h[m] for m in range(frames))
@@ -82,6 +80,10 @@ def equations(
     return np.array(logps), np.array(betas)
 
 
+def assert_close(found: torch.Tensor, expected: np.ndarray, tolerance: float) -> None:
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=0, atol=tolerance)
+
+
 def test_scores_step_by_step_are_the_equations():
     module, h = decoder(1), encodings(seed=3)
     tokens = [EOS, 2, 5, 0, 3]
@@ -89,12 +91,8 @@ def test_scores_step_by_step_are_the_equations():
     state = module.init_state(h)
     for end in range(1, len(tokens) + 1):
         logp, state = module.score(torch.tensor(tokens[:end]), state, h)
-        np.testing.assert_allclose(
-            logp.detach().numpy(), expected[end - 1], rtol=0, atol=1e-12
-        )
-        np.testing.assert_allclose(
-            state["feedback"].detach().numpy(), betas[end - 1], rtol=0, atol=1e-12
-        )
+        assert_close(logp, expected[end - 1], 1e-12)
+        assert_close(state["feedback"], betas[end - 1], 1e-12)
 
 
 @pytest.mark.parametrize("filler", [0.0, 1e6])
@@ -108,15 +106,9 @@ def test_a_padded_batch_is_its_utterances_one_by_one(filler):
         logp, states = module.batch_score(tokens[:, : step + 1], states, batch)
         torch.testing.assert_close(logp, scores[:, step].log_softmax(dim=-1))
     for row, length in enumerate(LENGTHS):
-        expected, _ = equations(
-            module, batch[row, :length].numpy(), tokens[row].tolist()
-        )
-        np.testing.assert_allclose(
-            scores[row].log_softmax(dim=-1).detach().numpy(),
-            expected,
-            rtol=0,
-            atol=1e-10,
-        )
+        own = batch[row, :length].numpy()
+        expected, _ = equations(module, own, tokens[row].tolist())
+        assert_close(scores[row].log_softmax(dim=-1), expected, 1e-10)
 
 
 def test_gradients_reach_every_parameter_but_the_embedding_of_the_start():
@@ -126,25 +118,20 @@ def test_gradients_reach_every_parameter_but_the_embedding_of_the_start():
     scores, _ = module(batch, lengths, tokens, torch.full((4,), 6))
     scores.square().sum().backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in module.parameters())
-    assert (
-        module.embed.weight.grad[EOS].eq(0).all()
-        and WeightFeedbackRNNDecoder(9, 2).embed.weight[8].eq(0).all()
-    )
+    assert module.embed.weight.grad[EOS].eq(0).all()
+    assert WeightFeedbackRNNDecoder(9, 2).embed.weight[8].eq(0).all()
 
 
 def test_dropout_is_before_the_softmax_only():
-    """Two runs in training differ, but their weight feedback does not: nothing within
-    the recurrence is dropped.
-    """
-    module, h = decoder(dropout=0.5).train(), encodings()
-    runs = [
-        module.score(torch.tensor([EOS]), module.init_state(h), h) for _ in range(2)
-    ]
-    assert not torch.equal(runs[0][0], runs[1][0])
-    assert all(
-        torch.equal(runs[0][1][name], runs[1][1][name])
-        for name in ("z", "c", "context", "feedback")
-    )
+    """Two runs in training differ, but not in what goes into the next step."""
+    module = decoder(dropout=0.5).train()
+    h = encodings()
+    start = torch.tensor([EOS])
+    one, first = module.score(start, module.init_state(h), h)
+    other, second = module.score(start, module.init_state(h), h)
+    assert not torch.equal(one, other)
+    for name in ("z", "c", "context", "feedback"):
+        assert torch.equal(first[name], second[name])
 
 
 def search(
@@ -155,22 +142,19 @@ def search(
 
 def test_search_finds_hypotheses_with_the_scores_of_the_equations():
     """One by one and batched, in which many hypotheses continue one and the same."""
-    module, h = decoder(4), encodings(6)
+    module = decoder(4)
+    h = encodings(6)
     with torch.no_grad():
-        found = [
-            search(kind, module, VOCABULARY)(h, maxlenratio=-6.0)
-            for kind in (BeamSearch, BatchBeamSearch)
-        ]
-    assert [hyp.yseq.tolist() for hyp in found[0]] == [
-        hyp.yseq.tolist() for hyp in found[1]
-    ]
-    assert len({tuple(hyp.yseq.tolist()) for hyp in found[1]}) > 5
-    for hyp in found[1]:
-        *given, _ = hyp.yseq.tolist()
+        alone = search(BeamSearch, module, VOCABULARY)(h, maxlenratio=-6.0)
+        found = search(BatchBeamSearch, module, VOCABULARY)(h, maxlenratio=-6.0)
+    sequences = [hyp.yseq.tolist() for hyp in found]
+    assert [hyp.yseq.tolist() for hyp in alone] == sequences
+    assert len(set(map(tuple, sequences))) > 5
+    for hyp, sequence in zip(found, sequences, strict=True):
+        *given, _ = sequence
         logps, _ = equations(module, h.numpy(), given)
-        scored = hyp.yseq.tolist()[
-            1:7
-        ]  # the search ends what has six tokens, without a score for that
+        # the search ends what has six tokens, without a score for that
+        scored = sequence[1:7]
         expected = sum(logps[step, token] for step, token in enumerate(scored))
         assert float(hyp.score) == pytest.approx(expected, abs=1e-10)
 
