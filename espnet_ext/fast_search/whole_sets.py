@@ -66,8 +66,8 @@ class WholeSets(asr_inference.Speech2Text):
     ) -> list[Any]:
         """Recognise utterances: samples, (N,), or features, (N, D), of each.
 
-        Or a padded batch and its lengths. Returns for each, in the order given, what
-        ESPnet gives for it alone.
+        They may also be a padded batch and its lengths. Returns for each, in the order
+        given, what ESPnet gives for it alone.
         """
         if speech_lengths is not None:
             padded = zip(speech, speech_lengths, strict=True)

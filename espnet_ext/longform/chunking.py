@@ -1,4 +1,4 @@
-"""The training batches: consecutive chunks of recordings.
+"""Cut recordings into training batches of consecutive chunks.
 
 Sequences start short, and their length is doubled now and then. The formula as P5
 prints it (section 2.3), min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice
@@ -59,10 +59,7 @@ class Schedule:
             )
 
     def find_length(self, recordings: int) -> float:
-        """Return the sequence length after a number of recordings (P5, section 2.3).
-
-        It is in seconds.
-        """
+        """Return the sequence length in seconds after some recordings (P5, 2.3)."""
         if not self.double_every:
             return self.max_seconds
         # The text's formula, s_0 * 2 ** floor(r / n), see the module's docstring. The

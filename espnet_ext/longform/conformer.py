@@ -17,7 +17,7 @@ NORMS = ("batch_renorm", "batch", "layer")
 class SelfAttention(torch.nn.Module):
     """Compute multi-head self-attention that never stores its scores.
 
-    So memory grows linearly with the length. It never has a mask, with which torch
+    Its memory grows linearly with the length. It never has a mask, with which torch
     would leave the flash kernel: utterances of one length attend together.
     """
 

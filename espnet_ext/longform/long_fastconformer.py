@@ -30,7 +30,7 @@ POSITIONS = ("rotary", "sinusoidal", "fourier", "none")
 class LongFastConformerEncoder(AbsEncoder):
     """Run FastConformer with dense attention and self-conditioned CTC.
 
-    P5, sections 2.1, 2.4 and 3.2.
+    See P5, sections 2.1, 2.4 and 3.2.
 
     Attention has no mask, so that torch can use its flash kernel: it runs once for each
     length of a batch's utterances.

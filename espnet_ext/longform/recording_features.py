@@ -45,12 +45,12 @@ class ChannelStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordingFeatures:
-    """Mel filterbank energies.
+    """Compute mel filterbank energies.
 
     Frame m starts at sample ``m * hop``; no frame reaches beyond the end. ``window``
     and ``hop`` are in samples, ``rate`` in Hz. ``log`` takes the logarithm; P5 does
-    not. A Hann window, and an FFT of the next power of two: P5 names neither, and its
-    authors' code has these.
+    not. The window is Hann's, and the FFT has the next power of two: P5 names neither,
+    and its authors' code has these.
     """
 
     n_mels: int = 80
@@ -71,10 +71,7 @@ class RecordingFeatures:
 
     @property
     def _silence(self) -> np.float32:
-        """Return the value of digital silence, or slightly more.
-
-        Slightly more because logarithms are rounded.
-        """
+        """Return the value of silence, or slightly more, as logarithms are rounded."""
         if not self.log:
             return np.float32(0)
         return np.log(np.float32(1.001 * _LOG_FLOOR))
@@ -272,7 +269,7 @@ def _keep_features(
 ) -> None:
     """Write a recording's normalised features in parts.
 
-    So memory does not depend on its length.
+    Memory does not depend on its length.
     """
     frames = features.count_frames(audio.length)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -66,9 +66,10 @@ Item = tuple[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Recordings:
-    """The tables above, by recording.
+    """The tables that the module's docstring names, by recording.
 
-    ``duration`` in seconds. Empty ``features`` are computed from ``speech``.
+    ``duration`` is in seconds. Without ``features``, these are computed from
+    ``speech``.
     """
 
     speech: Mapping[str, str]
@@ -126,9 +127,9 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
 
 @dataclass
 class ChunkDataset(Dataset):
-    """The features of a chunk, and its tokens by ESPnet's ``preprocess``.
+    """Make the features of a chunk, and its tokens by ESPnet's ``preprocess``.
 
-    Only that part of a recording is read.
+    Only the chunk's part of a recording is read.
     """
 
     recordings: Recordings

@@ -83,9 +83,9 @@ def list_unfinished(
     done: Failed,
     failed: Failed,
 ) -> tuple[list[Recording], int]:
-    """Return the recordings that lack transcripts made with a key.
+    """Return the recordings that lack transcripts made with a key, and a number.
 
-    With them comes the number of recordings in whose way a file is that stays.
+    The number is of those in whose way a file is that stays.
 
     ``done`` is called with each recording that has its transcripts, and how these are;
     ``failed`` with each that cannot be written, and why.
@@ -157,7 +157,7 @@ class Note:
     def begin(self, targets: Collection[Path]) -> None:
         """Note that files are written now.
 
-        So they are known as ours if this process is killed.
+        If this process is killed, they are known as ours.
         """
         begun = {self._name(target): {"begun": True} for target in targets}
         self._write(begun)

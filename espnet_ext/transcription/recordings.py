@@ -1,4 +1,4 @@
-"""Which files are transcribed, and what their transcripts are called."""
+"""Find the files to transcribe, and name their transcripts."""
 
 import os
 from collections import Counter

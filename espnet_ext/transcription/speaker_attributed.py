@@ -111,9 +111,9 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
 
 
 def _check_loads(model: ModelFiles) -> None:
-    """Load a model once, to refuse one that cannot be used.
+    """Load a model once, to refuse one that cannot be used before the first file.
 
-    So that is said before the first file, and not with each.
+    Otherwise each file would fail in turn.
     """
     from espnet_ext.upstream.checkpoint import strict_loading
     from espnet_ext.upstream.own_process import prepare_process

@@ -48,13 +48,13 @@ _FLOOR = 1e-6  # of posteriors, before the logarithm
 
 @dataclass
 class Aligner:
-    """Finds the words of one transcript in the posteriors of its recording.
+    """Find the words of one transcript in the posteriors of its recording.
 
-    These come in parts. ``tokens`` has the ids of each word's tokens, of which a word
-    may have none. ``piece`` is how many frames are aligned at once, if the recording
-    can be cut there; one that cannot be cut is refused after ``longest``. ``blank`` is
-    the id of the blank, and ``space`` that of the token, if any, between words that
-    begins the tokens of a word.
+    The posteriors come in parts. ``tokens`` has the ids of each word's tokens, of which
+    a word may have none. ``piece`` is how many frames are aligned at once, if the
+    recording can be cut there; one that cannot be cut is refused after ``longest``.
+    ``blank`` is the id of the blank, and ``space`` that of the token, if any, between
+    words that begins the tokens of a word.
     """
 
     texts: Sequence[str]
@@ -98,9 +98,9 @@ class Aligner:
     def finish(self) -> list[Word]:
         """Return the words that are left.
 
-        InputError if less than half of what is heard is in the rest of the transcript,
-        or less than half of that is heard, unless the rest of a recording that was cut
-        is too short to tell; or if the frames are too few for it.
+        Raises InputError if what is heard and the rest of the transcript have less than
+        half in common, by either, unless the rest of a recording that was cut is too
+        short to tell; or if the frames are too few for the tokens.
         """
         held = np.zeros((0, 1), np.float32)
         if self._held:
@@ -134,7 +134,7 @@ class Aligner:
     def _cut(self, held: np.ndarray) -> tuple[int, int] | None:
         """Find a frame and a word that begins there.
 
-        It is in the last stretch where best path and transcript agree.
+        Both are in the last stretch where best path and transcript agree.
         """
         heard = self._decode(held)
         expected: list[int] = []
@@ -166,7 +166,7 @@ class Aligner:
         return cut
 
     def _align(self, held: np.ndarray, end: int) -> list[Word]:
-        """Align the words before word ``end`` to frames, and go on behind both."""
+        """Align the words before word ``end`` to frames, and go on after both."""
         import torch
         from torchaudio.functional import forced_align, merge_tokens
 

@@ -1,4 +1,4 @@
-"""The words of many recordings with their times. A run that was killed resumes."""
+"""Align the words of many recordings; a run that was killed resumes."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ def align_recordings(
 ) -> Iterator[tuple[str, list[Word] | str]]:
     """Yield the words of each recording with times in seconds.
 
-    Or, in place of them, what is wrong with the recording.
+    In place of them comes what is wrong, if a recording cannot be aligned.
 
     ``output`` is the folder of what is done: a recording whose audio, transcript and
     model are the same is not aligned again. The model is an ESPnet model with CTC, all
@@ -82,7 +82,7 @@ def align_recordings(
 def align_recording(shard: AlignmentShard) -> None:
     """Align one recording (in a worker process).
 
-    That it does not agree with its transcript is a result too.
+    It is a result too that a recording does not agree with its transcript.
     """
     if shard.is_done():  # the worker died after finishing it
         return

@@ -58,7 +58,7 @@ class RecordingShard(Shard):
 def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None) -> int:
     """Decode every recording of each job into its ``output/text``.
 
-    Return their number. Finished ones are skipped.
+    Returns the number of recordings. Those that are finished are skipped.
 
     ``decode.json`` holds the settings. The recordings of all jobs share the processes.
     """
@@ -196,9 +196,9 @@ def decode_recording(shard: RecordingShard) -> None:
 
 
 class ZeroedAudio:
-    """Silence regions of a recording, in seconds (P5, section 3.1).
+    """A recording of which some regions, in seconds, are silenced.
 
-    In TED-LIUM nobody transcribed them.
+    Nobody has transcribed such regions of TED-LIUM (P5, section 3.1).
     """
 
     def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):

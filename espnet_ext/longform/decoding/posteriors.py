@@ -1,6 +1,6 @@
-"""Posteriors of a recording of any length, window by window (P5, section 2.2).
+"""Compute posteriors of a recording of any length by windows (P5, section 2.2).
 
-They are of any ESPnet model with CTC.
+The model is any of ESPnet's with CTC.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,11 +90,11 @@ class PosteriorMean:
         self._counts[start:end] += 1
 
     def take(self, before: int | None = None) -> np.ndarray:
-        """Return the means of the frames before ``before``, and drop them.
+        """Return the means of the frames before ``before``, (frames, vocabulary).
 
-        None: of all frames. They are (frames, vocabulary). A frame that no window
-        covers repeats the one before it, so that times stay right: an encoder loses
-        some at the edges of windows that do not overlap.
+        They are dropped here. None: all frames. A frame that no window covers repeats
+        the one before it, so that times stay right: an encoder loses some at the edges
+        of windows that do not overlap.
         """
         count = len(self._sums)
         if before is not None:
@@ -133,9 +133,9 @@ class ModelInput(Protocol):
 class FeatureSource:
     """A recording's features, normalised by its own mean and deviation.
 
-    NoSpeech if it is shorter than a frame, or silent. Windows overlap, so features are
-    kept from the last requested start on, and half a minute is computed at a time. Each
-    frame is computed once, as long as the starts do not go back.
+    Raises NoSpeech if it is shorter than a frame, or silent. Windows overlap, so
+    features are kept from the last requested start on, and half a minute is computed at
+    a time. Each frame is computed once, as long as the starts do not go back.
     """
 
     def __init__(self, audio: Audio, features: RecordingFeatures):

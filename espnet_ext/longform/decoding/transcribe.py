@@ -49,7 +49,7 @@ class Transcriber:
     def recognise_words(self, audio: Audio) -> Iterator[Word]:
         """Yield words, each as soon as it is final.
 
-        NoSpeech if the recording is shorter than a frame, or silent.
+        Raises NoSpeech if the recording is shorter than a frame, or silent.
         """
         decoder = GreedyDecoder()
         batch = max(1, int(self.batch_seconds // self.window))
@@ -100,7 +100,7 @@ def load_transcriber(
 ) -> Transcriber:
     """Load a model by its ``config.yaml`` and checkpoint.
 
-    One that this process has loaded last is taken again.
+    The one that this process has loaded last is taken again.
 
     Windows without a length have ``max_seconds`` of the config's ``chunk_conf``,
     otherwise half a minute. Refused are files that do not fit each other, a

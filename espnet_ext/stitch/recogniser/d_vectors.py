@@ -78,12 +78,10 @@ class DVectorEncoder(AbsEncoder):
         ilens: torch.Tensor,
         prev_states: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Return d-vectors of the windows of samples, (B, N), with lengths, (B,).
+        """Compute d-vectors of sliding windows of samples, (B, N), with lengths, (B,).
 
-        The last one is filled with silence.
-
-        Returns d-vectors, (B, W, 256), zero for windows without any sound; numbers of
-        windows, (B,); None.
+        The last window of a recording is filled with silence. Returns d-vectors, (B, W,
+        256), zero for windows without any sound; numbers of windows, (B,); None.
         """
         if xs_pad.dim() != 2:
             raise InputError(

@@ -70,7 +70,7 @@ def decode_speakers(
 ) -> int:
     """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``.
 
-    Return the number of utterances.
+    Returns the number of utterances.
 
     ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text``
     has the utterances of a window in one line, in the order of their starts, with
@@ -307,7 +307,7 @@ def split_by_speaker(
 ) -> list[Segment]:
     """Return what was heard of each speaker in a window.
 
-    If nobody was heard, one line that says so.
+    Where nobody was heard, one line says so.
 
     Several utterances of the same speaker are joined, in the order of their starts. The
     times of words are approximate: where the recogniser's attention points.

@@ -1,4 +1,4 @@
-"""Choose the speaker profiles that a model chooses from, and label who spoke."""
+"""Draw the speaker profiles that a model chooses from, and label who spoke."""
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ class Inventories:
     ) -> tuple[list[str], np.ndarray]:
         """Draw an inventory for training: names in random order, and profiles, (K, E).
 
-        It has the speakers and others.
+        The names are those of the mixture's ``speakers`` and of others.
         """
         _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
         names = draw_names(speakers, self.profiles, self.size, random)

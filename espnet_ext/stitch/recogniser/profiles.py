@@ -222,7 +222,7 @@ def load_resemblyzer() -> Embed:
 def load_espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
     """Return a function that makes embeddings by a speaker model of ESPnet.
 
-    InputError for one that does not fit.
+    Raises InputError for a model that does not fit.
     """
     for path in (config, model_file):
         if not Path(path).is_file():

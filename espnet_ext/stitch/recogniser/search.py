@@ -107,7 +107,7 @@ def recognise_together(
 ) -> list[list[SpeakerHypothesis]]:
     """Recognise windows of the same length in one batch and search.
 
-    Each has the ``nbest`` best hypotheses, or fewer.
+    Returns the ``nbest`` best hypotheses of each window, or fewer.
 
     ``speeches`` are samples, (N,), or features, (N, D), all as long: nothing is padded,
     and each result is that of the window alone. ``inventories`` are profiles of the

@@ -44,9 +44,9 @@ class DecodingSettings(StrictMapping):
 
 
 def read_decoding_settings(model: Path) -> DecodingSettings:
-    """Read the settings of the search beside a checkpoint, or beside its config.
+    """Read the settings of the search beside a checkpoint.
 
-    The defaults if there are none.
+    Without such a file they are the defaults.
     """
     path = model.with_name(DECODING)
     if not path.exists():
@@ -59,7 +59,7 @@ def change_options(
 ) -> SearchOptions:
     """Change options of the search.
 
-    InputError, which begins with ``where``, if one is unknown or out of range.
+    Raises InputError, which begins with ``where``, if one is unknown or out of range.
     """
     return check_settings(SearchOptions, {**options.model_dump(), **changes}, where)
 

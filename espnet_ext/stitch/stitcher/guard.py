@@ -89,12 +89,10 @@ def tune_guard(
     references: Sequence[Path],
     output: Path,
 ) -> None:
-    """Tune a stitcher's limit on development sets.
+    """Tune a stitcher's limit on development sets, and write it to ``output``.
 
-    They are hypotheses, the stitcher's transcripts of them without a guard, and
-    references.
-
-    It is written to ``output``, ``guard.json`` of the stitcher's folder.
+    Each set has hypotheses, the stitcher's transcripts of them without a guard, and
+    references. ``output`` is ``guard.json`` of the stitcher's folder.
     """
     candidates = []
     for heard, made, reference in zip(hypotheses, transcripts, references, strict=True):
@@ -125,7 +123,7 @@ def guard_transcripts(
     outputs: Sequence[Path],
     folder: Path,
 ) -> None:
-    """Write transcripts (SegLST) that the guard in a stitcher's folder has checked."""
+    """Write what the guard in a stitcher's folder leaves of transcripts (SegLST)."""
     limit = read_guard(folder)
     for heard, path, output in zip(hypotheses, transcripts, outputs, strict=True):
         stitched = join_words_by_speaker(read_segments(path))

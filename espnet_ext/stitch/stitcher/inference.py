@@ -128,7 +128,7 @@ def _make_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
 class Stitcher:
     """Stitch with a trained model.
 
-    InputError for a missing file, or a checkpoint that does not fit.
+    Raises InputError for a missing file, or a checkpoint that does not fit.
     """
 
     def __init__(self, options: StitcherOptions):

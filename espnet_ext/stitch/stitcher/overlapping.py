@@ -210,7 +210,7 @@ class _EvenWords:
 
 
 class Row(NamedTuple):
-    """How best alignments end after an odd word and ``first`` even ones, and more.
+    """How the best alignments end after an odd word and ``first`` or more even words.
 
     ``moves[j - first]`` are bits of ``_PAIR``, ``_ALONE_ODD`` and ``_ALONE_EVEN``.
     """

@@ -57,7 +57,7 @@ class SpokenWord(NamedTuple):
 
 
 def list_spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
-    """Give the words of a recording times."""
+    """Spread the words of a recording's turns over their time."""
     words = []
     ordered = sorted(turns, key=lambda turn: turn.span[0])
     for number, turn in enumerate(ordered):

@@ -1,7 +1,4 @@
-"""``model: stitcher``: ESPnet's MT model, with embeddings that let positions be seen.
-
-P4, 4.1.1.
-"""
+"""``model: stitcher``: ESPnet's MT model with small embeddings at first (P4, 4.1.1)."""
 
 from typing import Any
 
