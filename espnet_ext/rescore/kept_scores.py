@@ -37,13 +37,11 @@ class _Line(StrictMapping):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Name what a score depends on besides the text: ``identity``, for people and for
-    the name of the file; and load the scorer when the first text lacks a score.
-    """
+    """Say what a score depends on besides the text, and how to compute one."""
 
     label: str
-    identity: Mapping[str, Any]
-    load: Callable[[], ListScorer]
+    identity: Mapping[str, Any]  # for people, and for the name of the file
+    load: Callable[[], ListScorer]  # called when the first text lacks a score
 
 
 class KeptScores:
@@ -101,15 +99,15 @@ class KeptScores:
         self.by_text[found.text] = found.score
 
     def add(self, lists: Sequence[NBest], scores: Sequence[Sequence[float]]) -> None:
-        """Keep the scores of all hypotheses of some lists; the first of several
-        processes writes them.
-        """
+        """Keep the scores of all hypotheses of some lists."""
         lines = []
         for nbest, own in zip(lists, scores, strict=True):
             for hyp, score in zip(nbest.hyps, own, strict=True):
                 self.by_text[hyp.text] = score
                 line = {"text": hyp.text, "score": score}
                 lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False))
+        # All of several processes have the same scores, and one writes them: in one
+        # piece, so that a killed one leaves at most its last line broken.
         if is_main():
             with self._lock, open(self.path, "a", encoding="utf-8") as file:
                 file.write("".join(f"{line}\n" for line in lines))
@@ -125,8 +123,9 @@ class KeptScores:
         )
 
     def find_missing(self, lists: Sequence[NBest]) -> list[NBest]:
-        """Return the lists with those hypotheses alone that lack a score, each text
-        once; none of a list that has all.
+        """Return the hypotheses that lack a score, each text once, in their lists.
+
+        A list that has all its scores is left out.
         """
         asked: set[str] = set()
         missing = []
@@ -144,8 +143,9 @@ class KeptScores:
 def score_with_kept(
     scoring: Scoring, folder: Path, log: Callable[[str], None]
 ) -> ListScorer:
-    """Return a function that scores lists by a model, with the scores that are kept in
-    ``folder``; it keeps new ones there, and says how far it is.
+    """Return a function that scores lists by a model, and keeps scores in ``folder``.
+
+    It takes what is kept there, keeps what is new, and says how far it is.
     """
     kept = KeptScores(folder, scoring.identity)
     loaded: list[ListScorer] = []
@@ -170,10 +170,9 @@ def score_with_kept(
 def say_progress(
     lists: Sequence[NBest], label: str, log: Callable[[str], None]
 ) -> Iterator[Sequence[NBest]]:
-    """Yield lists in blocks, and say now and then which share is done, and how long the
-    rest will take.
-    """
-    began = said = time.monotonic()
+    """Yield lists in blocks, and say now and then how long the rest will take."""
+    began = time.monotonic()
+    said = began
     for start in range(0, len(lists), TOGETHER):
         now = time.monotonic()
         if start and now - said >= PROGRESS_SECONDS:
@@ -187,8 +186,9 @@ def say_progress(
 
 
 def identify_model(path: str | Path) -> str:
-    """Return what tells a model from all others: a hash of the contents of its folder
-    or file, or the commit of a name on the hub.
+    """Return what tells a model from all others.
+
+    A hash of the contents of its folder or file, or the commit of a name on the hub.
     """
     path = Path(path)
     if path.is_file():
