@@ -1,6 +1,4 @@
-"""The stages of run.sh: training on podcasts with any context, decoding whole
-recordings by moving windows.
-"""
+"""The stages of run.sh: training with any context, decoding by moving windows."""
 
 import math
 import sys
@@ -44,62 +42,57 @@ CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 def choose_tables(options: Mapping[str, str]) -> str:
     """Return the tables of ``--figure`` and ``--table``; without both, figure 1."""
-    figures = (
-        FIGURES
-        if options["figure"] == "all"
-        else ",".join(f"figure{n}" for n in _split(options["figure"]))
-    )
-    tables = CONTEXT_TABLE if options["table"] == "all" else options["table"]
-    return ",".join(filter(None, (figures, tables))) or "figure1"
+    names = [f"figure{number}" for number in _split_names(options["figure"])]
+    if options["figure"] == "all":
+        names = [FIGURES]
+    if options["table"] == "all":
+        names.append(CONTEXT_TABLE)
+    elif options["table"]:
+        names.append(options["table"])
+    return ",".join(names) or "figure1"
 
 
-def _split(value: str) -> list[str]:
+def _split_names(value: str) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
 @corpora.trains
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
-    folder, rule = asr.tokens_dir(run), settings["token_normalisation"]
-    run_steps(
-        asr.tokens_step(
-            run,
-            corpora.TRAIN,
-            folder,
-            settings["token_type"],
-            settings["vocab_size"],
-            normalisation=rule,
-        )
+    step = asr.tokens_step(
+        run,
+        corpora.TRAIN,
+        asr.tokens_dir(run),
+        settings["token_type"],
+        settings["vocab_size"],
+        normalisation=settings["token_normalisation"],
     )
+    run_steps(step)
 
 
 @corpora.trains
 def statistics(run: Run) -> None:
     # The dev set has few recordings, of which one that is silent may be more than the
     # share.
-    shares = {
-        corpora.VALID: max(run.skip_faulty, DEV_SILENT) if run.skip_faulty else 0.0,
-        corpora.TRAIN: run.skip_faulty,
-    }
-    configs = [corpora.training_config(run, system) for system in run.systems]
+    of_valid = max(run.skip_faulty, DEV_SILENT) if run.skip_faulty else 0.0
+    shares = {corpora.VALID: of_valid, corpora.TRAIN: run.skip_faulty}
+    configs = [corpora.merge_training_config(run, system) for system in run.systems]
+    # systems that have the same features share their statistics
     different = {run.locate_stats(config): config for config in configs}
-    run_steps(
-        *(
-            statistics_step(run, config, name, share)
-            for config in different.values()
-            for name, share in shares.items()
-        )
-    )
+    steps = []
+    for config in different.values():
+        for name, share in shares.items():
+            steps.append(statistics_step(run, config, name, share))
+    run_steps(*steps)
 
 
 def statistics_step(
     run: Run, config: Mapping[str, Any], name: str, skip_silent: float
 ) -> Step:
-    """Compute mean and deviation of each recording, and its features if they are kept,
-    for all systems that have these features.
+    """Compute mean and deviation of each recording, and its features if they are kept.
 
-    A share ``skip_silent`` of the recordings may be silent, and is then left out of
-    training.
+    They are for all systems that have these features. A share ``skip_silent`` of the
+    recordings may be silent, and is then left out of training.
     """
     output = run.locate_stats(config) / name
     return Step(
@@ -121,9 +114,8 @@ def statistics_step(
 
 
 def keeps_features(run: Run) -> bool:
-    """Return whether the features of the podcasts are computed once: the option,
-    otherwise the setting of the scale.
-    """
+    """Return whether the features of the podcasts are computed once."""
+    # True in the YAML of a scale, text in an option
     return run.setting("keep_features") in (True, "true")
 
 
@@ -136,28 +128,38 @@ def compute_statistics(
     nj: int,
     parallel: Place | None,
 ) -> None:
-    """Write mean and deviation of each recording of a data dir, and with
-    ``keep_features`` its features.
+    """Write mean and deviation of each recording of a data dir.
+
+    With ``keep_features`` its features are written, too.
     """
     from espnet_ext.longform.recording_features import write_statistics
 
-    options = {"keep_features": keep_features, "skip_silent": skip_silent}
     count = write_statistics(
-        data, output, features_conf, **options, nj=nj, parallel=parallel
+        data,
+        output,
+        features_conf,
+        keep_features=keep_features,
+        skip_silent=skip_silent,
+        nj=nj,
+        parallel=parallel,
     )
     print(f"{count} recordings -> {output}/statistics.scp")
 
 
-def recording_tables(
+def list_recording_tables(
     run: Run, config: Mapping[str, Any], name: str
 ) -> list[tuple[Path, str, str]]:
-    """Return the tables of a set that training on recordings reads: path, name and
-    type.
+    """Return the tables of a set that training on recordings reads.
+
+    Each has a path, a name and a type.
     """
-    # podcasts that were held out are of the training part
     own_dev = run.synthetic or run.of_data_dirs
-    part = corpora.VALID if name == corpora.VALID and own_dev else corpora.TRAIN
-    stats, data_dir = run.locate_stats(config) / name, run.datadir / name
+    part = name
+    # podcasts that were held out are of the training part
+    if name == corpora.VALID and not own_dev:
+        part = corpora.TRAIN
+    stats = run.locate_stats(config) / name
+    data_dir = run.datadir / name
     tables = {
         "speech": data_dir / "wav.scp",
         "duration": data_dir / "utt2dur",
@@ -169,10 +171,8 @@ def recording_tables(
     return [(path, key, "text") for key, path in tables.items()]
 
 
-def with_shared_gpus(run: Run, system: System) -> Run:
-    """Return the run with as many GPUs as a batch of a system has sequences to share
-    among them.
-    """
+def limit_gpus(run: Run, system: System) -> Run:
+    """Return the run with no more GPUs than a batch of a system has sequences."""
     chunks = merge_system_config(run.sections, system)["chunk_conf"]
     sequences = math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])
     if run.ngpu <= sequences:
@@ -186,24 +186,22 @@ def with_shared_gpus(run: Run, system: System) -> Run:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    values = corpora.training_config(run, system)
+    values = corpora.merge_training_config(run, system)
     sets = {
-        "train": recording_tables(run, values, corpora.TRAIN),
-        "valid": recording_tables(run, values, corpora.VALID),
+        "train": list_recording_tables(run, values, corpora.TRAIN),
+        "valid": list_recording_tables(run, values, corpora.VALID),
     }
-    folder, pieces = run.locate_training(system, seed), asr.tokens_dir(run)
-    options = [
-        "--seed",
-        str(seed),
-        *list_token_options(pieces, run.sections["settings"]["token_type"]),
-    ]
+    pieces = asr.tokens_dir(run)
+    token_type = run.sections["settings"]["token_type"]
+    options = ["--seed", str(seed), *list_token_options(pieces, token_type)]
+    inputs = []
     for part, tables in sets.items():
         options += list_data_options(part, tables)
-    inputs = [path for tables in sets.values() for path, *_ in tables]
+        inputs += [path for path, _, _ in tables]
     config = run.write_config(system.name, values, f"system {system.name}")
     yield train_step(
-        with_shared_gpus(run, system),
-        folder,
+        limit_gpus(run, system),
+        run.locate_training(system, seed),
         "asr_train_long",
         options,
         inputs=[*inputs, pieces / "tokens.txt"],
@@ -216,34 +214,31 @@ def training(run: Run) -> None:
     run_each_system(run, train_system)
 
 
-def model_of(run: Run, system: System, seed: int) -> Path:
-    """Return the parameters of a system: trained here, or those that the authors have
-    published.
-    """
-    name = f"seed{seed}"
+def locate_model(run: Run, system: System, seed: int) -> Path:
+    """Return the parameters of a system: trained here, or published by the authors."""
     published = run.path(corpora.PUBLISHED)
-    return (
-        published / system.name / name / MODEL
-        if published
-        else run.locate_training(system, seed) / LATEST
-    )
+    if published:
+        return published / system.name / f"seed{seed}" / MODEL
+    return run.locate_training(system, seed) / LATEST
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Decode by a system in one step for all decodings: it loads the model once."""
-    folder, decodings = run.locate_training(system, seed), run.decodings[system.name]
-    model = model_of(run, system, seed)
+    folder = run.locate_training(system, seed)
+    decodings = run.decodings[system.name]
+    model = locate_model(run, system, seed)
+    # of TED-LIUM, what its reference leaves out is silenced
     ignored = run.datadir / "tedlium_ignored_test.txt"
-    jobs: list[dict[str, Any]] = [
-        {
-            "config": run.write_decode_config(decoding),
-            "data": str(run.datadir / name),
-            "output": str(folder / f"decode_{decoding}" / name),
-            "zeroed": ignored if name == "tedlium" else None,
-        }
-        for decoding, names in decodings.items()
-        for name in names
-    ]
+    jobs: list[dict[str, Any]] = []
+    for decoding, names in decodings.items():
+        for name in names:
+            job = {
+                "config": run.write_decode_config(decoding),
+                "data": str(run.datadir / name),
+                "output": str(folder / f"decode_{decoding}" / name),
+                "zeroed": ignored if name == "tedlium" else None,
+            }
+            jobs.append(job)
     if run.ngpu and not run.parallel:
         nj = run.ngpu  # windows of an hour fill a GPU
     yield Step(
@@ -284,21 +279,20 @@ def decode_windows(
     from espnet_ext.longform.decoding.settings import DecodeSettings
     from espnet_ext.work.settings import check_settings
 
-    decodings = [
-        LongDecoding(
+    decodings = []
+    for job in jobs:
+        config = job["config"]
+        decoding = LongDecoding(
             model_config,
             model_file,
             data=Path(job["data"]),
             output=Path(job["output"]),
-            settings=check_settings(
-                DecodeSettings, read_yaml(job["config"]), str(job["config"])
-            ),
+            settings=check_settings(DecodeSettings, read_yaml(config), str(config)),
             zeroed=job["zeroed"],
             musan=Path(musan) if musan else None,
             ngpu=ngpu,
         )
-        for job in jobs
-    ]
+        decodings.append(decoding)
     print(f"{decode_long(*decodings, nj=nj, parallel=parallel)} recordings decoded")
 
 
@@ -309,20 +303,23 @@ def decoding(run: Run) -> None:
 
 def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
     normaliser = run.sections["settings"]["normaliser"]
+    folder = run.locate_training(system, seed)
     for name, sets in run.decodings[system.name].items():
         for part in sets:
-            folder = run.locate_training(system, seed) / f"decode_{name}" / part
-            yield asr.score_step(
-                run, part, folder, normaliser=normaliser, kinds=kinds_of(run, part)
-            )
+            decoded = folder / f"decode_{name}" / part
+            kinds = locate_kinds(run, part)
+            yield asr.score_step(run, part, decoded, normaliser=normaliser, kinds=kinds)
 
 
-def kinds_of(run: Run, part: str) -> Path | None:
-    """Return the kinds of the words of a synthetic test set."""
+def locate_kinds(run: Run, part: str) -> Path | None:
+    """Return the file of the kinds of words of a synthetic test set, otherwise None."""
     if run.of_data_dirs:
         return None
+    # a test corpus that is not given is synthetic; there is no option for the control
     is_synthetic = run.synthetic if part == corpora.CONTROL else not run.options[part]
-    return run.datadir / "corpus" / "kinds" / f"{part}.txt" if is_synthetic else None
+    if not is_synthetic:
+        return None
+    return run.datadir / "corpus" / "kinds" / f"{part}.txt"
 
 
 def scoring(run: Run) -> None:
@@ -339,20 +336,17 @@ def measures_context(run: Run) -> bool:
 
 
 def context_step(run: Run) -> Step:
-    """Measure the longest context in training and the frames per second, of the four
-    rows of table 1.
-    """
+    """Measure the longest context in training and the frames per second of Table 1."""
     settings = run.sections["settings"]
     scale = settings["context_scale"]
+    config = load_scale(Path(), scale)["train"]
     return Step(
         name="cost of long contexts",
         log=run.expdir / "log" / "context.log",
         function=measure_context,
         arguments={
             "config": run.write_config(
-                "context",
-                load_scale(Path(), scale)["train"],
-                f"section train of scale {scale}",
+                "context", config, f"section train of scale {scale}"
             ),
             "seconds": settings["context_seconds"],
             "ngpu": run.gpu,
@@ -374,13 +368,12 @@ def measure_context(config: Path, seconds: float, ngpu: int, expdir: str) -> Non
 
 def tables(run: Run) -> None:
     """Make the tables; test sets that were not given are synthetic, and so called."""
-    synthetic = [
-        name
-        for name in run.tables.file.test_sets
-        if not run.options.get(name) and (name != corpora.CONTROL or run.synthetic)
-    ]
-    if run.of_data_dirs:
-        synthetic = []
+    synthetic = []
+    for name in run.tables.file.test_sets:
+        is_given = bool(run.options.get(name)) or run.of_data_dirs
+        # the control set is a part of the synthetic podcasts
+        if not is_given and (name != corpora.CONTROL or run.synthetic):
+            synthetic.append(name)
     asr.tables(
         run,
         corpus="published models" if run.options[corpora.PUBLISHED] else None,
@@ -389,58 +382,51 @@ def tables(run: Run) -> None:
 
 
 def check(run: Run) -> None:
-    """Refuse what needs the synthetic corpora if there are others, and options that
-    would end a run after work.
-    """
+    """Refuse options that do not fit each other, or would end a run after work."""
     if run.options["scale"] == "full":
-        for name in corpora.paths_used(run):
+        for name in corpora.list_used_paths(run):
             if not run.options[name]:
                 raise InputError(
                     f"--scale full needs --{name} DIR for these rows; README.md "
                     "says how to get it"
                 )
-    needs = [
-        table.id
-        for table in run.selected
-        if any(
-            column.measure or column.sets == (corpora.CONTROL,)
-            for column in table.columns
-        )
-    ]
-    given = [
-        f"--{name}"
-        for name in (
-            "spotify",
-            "audio",
-            "data",
-            corpora.PUBLISHED,
-            *corpora.TEST_CORPORA,
-        )
-        if run.options[name]
-    ]
-    if needs and given:
-        raise InputError(
-            f"{needs[0]}: only the synthetic corpora say which names are drowned: "
-            f"leave out {' '.join(given)}"
-        )
+    check_synthetic_tables(run)
     corpora.check_own_recordings(run)
     if run.own:
         check_own_config(run.own)
     if run.options["musan"]:
         find_noise("music", run.options["musan"])
-    for system, seed in product(
-        run.systems if run.options[corpora.PUBLISHED] else (), run.seeds
-    ):
-        if not (model := model_of(run, system, seed)).is_file():
-            raise InputError(
-                f"{model}: no such file: make it with local/import_checkpoint.py, "
-                "or choose other --rows"
-            )
-        published_models.check_model(
-            model.with_name(CONFIG),
-            system.name,
-            merge_system_config(run.sections, system),
+    if run.options[corpora.PUBLISHED]:
+        for system, seed in product(run.systems, run.seeds):
+            check_published_model(run, system, seed)
+
+
+def check_synthetic_tables(run: Run) -> None:
+    """Refuse tables that need the synthetic corpora if others are given."""
+    needs = []
+    for table in run.selected:
+        for column in table.columns:
+            if column.measure or column.sets == (corpora.CONTROL,):
+                needs.append(table.id)
+    others = ("spotify", "audio", "data", corpora.PUBLISHED, *corpora.TEST_CORPORA)
+    given = [f"--{name}" for name in others if run.options[name]]
+    if needs and given:
+        raise InputError(
+            f"{needs[0]}: only the synthetic corpora say which names are drowned: "
+            f"leave out {' '.join(given)}"
         )
+
+
+def check_published_model(run: Run, system: System, seed: int) -> None:
+    """Refuse a published model that is not there, or is not that of the system."""
+    model = locate_model(run, system, seed)
+    if not model.is_file():
+        raise InputError(
+            f"{model}: no such file: make it with local/import_checkpoint.py, "
+            "or choose other --rows"
+        )
+    config = merge_system_config(run.sections, system)
+    published_models.check_model(model.with_name(CONFIG), system.name, config)
 
 
 def check_own_config(own: OwnSystem) -> None:

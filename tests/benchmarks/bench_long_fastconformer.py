@@ -24,7 +24,7 @@ from espnet2.asr.encoder.conformer_encoder import ConformerEncoder
 from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local"))
-from context_cost import BANDS, count_peak, ctc_model, step  # noqa: E402 -- of the recipe
+from context_cost import BANDS, count_peak, make_ctc_model, take_step  # noqa: E402 -- of the recipe
 
 # layers, width, heads
 SMALL, PAPER = (6, 256, 4), (6, 768, 6)
@@ -32,7 +32,7 @@ KERNEL = 9
 
 
 def ours(layers: int, width: int, heads: int):
-    return ctc_model(
+    return make_ctc_model(
         LongFastConformerEncoder(
             BANDS, width, heads, num_blocks=layers, cnn_module_kernel=KERNEL
         )
@@ -40,7 +40,7 @@ def ours(layers: int, width: int, heads: int):
 
 
 def espnets(layers: int, width: int, heads: int):
-    return ctc_model(
+    return make_ctc_model(
         ConformerEncoder(
             BANDS,
             width,
@@ -95,7 +95,7 @@ def time_steps(size: tuple[int, int, int], rounds: int, label: str) -> None:
     for turn in range(rounds + 1):
         for name, model in models.items():
             start = time.process_time()
-            step(model, 60, False)
+            take_step(model, 60, False)
             if turn:  # the first is to warm up
                 times[name].append(time.process_time() - start)
             model.zero_grad(set_to_none=True)

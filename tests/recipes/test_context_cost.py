@@ -17,18 +17,20 @@ SMALL = {
 
 
 def make():
-    return context_cost.ctc_model(LongFastConformerEncoder(context_cost.BANDS, **SMALL))
+    return context_cost.make_ctc_model(
+        LongFastConformerEncoder(context_cost.BANDS, **SMALL)
+    )
 
 
 @pytest.mark.parametrize("flash", [True, False])
 def test_counted_is_what_real_tensors_take(flash):
     model = make()
     parameters = 4 * sum(parameter.numel() for parameter in model.parameters())
-    with context_cost.LiveBytes() as live, context_cost.attention(flash):
+    with context_cost.LiveBytes() as live, context_cost.choose_attention(flash):
         for parameter in model.parameters():
             live.add(parameter)
         assert live.now == parameters
-        context_cost.step(model, 20, False)
+        context_cost.take_step(model, 20, False)
     assert (
         context_cost.count_peak(make, 20, False, flash)
         == live.peak + context_cost.MADGRAD_STATES * parameters
@@ -70,14 +72,14 @@ def test_longest_context(limit):
         asked.append(seconds)
         return seconds <= limit
 
-    found = context_cost.longest_context(fits)
+    found = context_cost.find_longest_context(fits)
     assert found <= limit <= found + max(1, 0.02 * found) and len(asked) < 25
 
 
 def test_speed_is_positive_and_trains():
     model = make()
     before = model.encoder.layers[0].norm.weight.detach().clone()
-    assert context_cost.frames_per_second(model, 1, False, True, rounds=1) > 0
+    assert context_cost.measure_frames_per_second(model, 1, False, True, rounds=1) > 0
     assert not torch.equal(model.encoder.layers[0].norm.weight, before)
 
 

@@ -49,13 +49,13 @@ def by_hand(conf: dict) -> int:
 
 @pytest.mark.parametrize("name", SIZES)
 def test_parameters_are_the_papers(name):
-    from context_cost import ctc_model
+    from context_cost import make_ctc_model
 
     from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 
     conf = config(name)["encoder_conf"]
     with torch.device("meta"):
-        model = ctc_model(LongFastConformerEncoder(80, **conf))
+        model = make_ctc_model(LongFastConformerEncoder(80, **conf))
     assert size(model) == by_hand(conf)
     assert size(model) == pytest.approx(
         SIZES[name] * 1e6, rel=0.055 if SIZES[name] <= 50 else 0.015

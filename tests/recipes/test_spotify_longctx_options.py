@@ -168,9 +168,9 @@ def test_words_and_models_of_ones_own_audio_are_checked_first(
 
 def test_only_lists_of_ones_own_test_corpora_must_be_complete(tmp_path, monkeypatch):
     run = run_of(monkeypatch, tmp_path, scale="smoke", rev16=str(tmp_path))
-    assert corpora.test_options(run, "rev16") == {}
-    assert corpora.test_options(run, "earnings22") == {"complete": False}
-    assert corpora.test_options(run, "tedlium") == {"parts": ["test"]}
+    assert corpora.list_test_options(run, "rev16") == {}
+    assert corpora.list_test_options(run, "earnings22") == {"complete": False}
+    assert corpora.list_test_options(run, "tedlium") == {"parts": ["test"]}
 
 
 def test_recordings_that_are_too_few_to_hold_some_out_are_refused_before_any_work(
@@ -253,7 +253,8 @@ def test_plans_for_a_public_corpus(rows, options, fault, tmp_path, monkeypatch):
         corpora.check_plans(run, TALKS)
     if not fault:
         assert (
-            corpora.training_config(run, run.systems[0])["chunk_conf"]["passes"] == 20
+            corpora.merge_training_config(run, run.systems[0])["chunk_conf"]["passes"]
+            == 20
         )
 
 

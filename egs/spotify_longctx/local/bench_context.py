@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Longest context in training and frames per second, of Conformer and FastConformer
-(P5, Table 1).
+"""Measure the longest context and the speed of training (P5, Table 1).
 
-Both without and with flash attention. On an accelerator everything is measured. On a
-CPU the longest context is counted for an accelerator with --memory-gb, and the speed is
-measured in single precision.
+Of Conformer and FastConformer, both without and with flash attention. On an accelerator
+everything is measured. On a CPU the longest context is counted for an accelerator with
+--memory-gb, and the speed is measured in single precision.
 
 Example:
   local/bench_context.py --output exp/full/results/context.json
@@ -12,6 +11,7 @@ Example:
 
 import argparse
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ import torch
 from context_cost import (
     BANDS,
     count_peak,
-    ctc_model,
-    fits_on_device,
-    frames_per_second,
-    longest_context,
+    find_longest_context,
+    make_ctc_model,
+    make_device_test,
+    measure_frames_per_second,
 )
 from tabulate import tabulate
 
@@ -47,44 +47,44 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     if args.memory_gb <= 0 or args.seconds <= 0:
         raise InputError("--memory-gb and --seconds must be above 0")
-    config = (
-        read_yaml(args.config) if args.config else load_scale(RECIPE, "full")["train"]
-    )
+    if args.config:
+        config = read_yaml(args.config)
+    else:
+        config = load_scale(RECIPE, "full")["train"]
     with without_warnings():  # ESPnet's, that there is no decoder
         result = measure(
             config.get("encoder_conf", {}), args.device, args.memory_gb, args.seconds
         )
-    head = [
-        "subsampling",
-        "flash",
-        *(f"{quantity}, {whose}" for quantity in UNITS for whose in ("paper", "here")),
-    ]
-    rows = [
-        [
-            row["subsampling"],
-            row["flash"],
-            *(
-                row[quantity][whose]
-                for quantity in UNITS
-                for whose in ("paper", "here")
-            ),
-        ]
-        for row in result["rows"]
-    ]
-    print(
-        f"{tabulate(rows, head)}\n{result['device']}; minutes are "
-        f"{result['minutes_are']}"
-    )
+    print(format_table(result))
     if args.output:
         write_json(args.output, result)
         print("written:", args.output)
-    for row in result["rows"] if args.expdir else ():
-        folder = args.expdir / (row["subsampling"] + ("_flash" if row["flash"] else ""))
+    if args.expdir:
+        write_quantities(result, args.expdir)
+
+
+def format_table(result: Mapping[str, Any]) -> str:
+    """Return the numbers as a table, with the paper's beside ours."""
+    columns = list(product(UNITS, ("paper", "here")))
+    head = ["subsampling", "flash"]
+    head += [f"{quantity}, {whose}" for quantity, whose in columns]
+    rows = []
+    for row in result["rows"]:
+        numbers = [row[quantity][whose] for quantity, whose in columns]
+        rows.append([row["subsampling"], row["flash"], *numbers])
+    table = tabulate(rows, head)
+    return f"{table}\n{result['device']}; minutes are {result['minutes_are']}"
+
+
+def write_quantities(result: Mapping[str, Any], expdir: Path) -> None:
+    """Write our numbers where the recipe's table finds those of a system."""
+    for row in result["rows"]:
+        system = row["subsampling"]
+        if row["flash"]:
+            system += "_flash"
         for quantity, unit in UNITS.items():
-            write_json(
-                folder / f"{quantity}.json",
-                {"value": row[quantity]["here"], "unit": unit},
-            )
+            content = {"value": row[quantity]["here"], "unit": unit}
+            write_json(expdir / system / f"{quantity}.json", content)
 
 
 def measure(
@@ -93,10 +93,12 @@ def measure(
     memory_gb: float,
     seconds: float,
 ) -> dict[str, Any]:
-    """Measure all four systems on "cpu", "cuda" or (None) an accelerator if there is
-    one: their speed on an input of so many seconds, and their longest context, on a CPU
-    that of ``memory_gb`` 10^9 bytes. The subsampling in ``encoder_conf`` is replaced.
-    Each row has ``minutes`` and ``frames_per_second``, with the paper's.
+    """Measure the speed of all four systems, and their longest context.
+
+    ``device`` is "cpu", "cuda", or None: an accelerator if there is one. The speed is
+    on an input of so many seconds, the context on a CPU that of ``memory_gb`` 10^9
+    bytes. The subsampling in ``encoder_conf`` is replaced. Each row has ``minutes`` and
+    ``frames_per_second``, with the paper's.
     """
     has_accelerator = torch.cuda.is_available()
     if device == "cuda" and not has_accelerator:
@@ -113,31 +115,34 @@ def measure(
             "subsampling_channels": None,
         }
         for flash in (False, True):
-            minutes, speed = one_system(conf, device, memory_gb, seconds, flash)
+            minutes, speed = measure_system(conf, device, memory_gb, seconds, flash)
             here = {"minutes": round(minutes, 1), "frames_per_second": round(speed)}
-            row = {
-                quantity: {"paper": paper[quantity][flash], "here": here[quantity]}
-                for quantity in UNITS
-            }
-            rows.append({"subsampling": subsampling, "flash": flash, **row})
+            row: dict[str, Any] = {"subsampling": subsampling, "flash": flash}
+            for quantity in UNITS:
+                # without flash attention first
+                of_paper = paper[quantity][flash]
+                row[quantity] = {"paper": of_paper, "here": here[quantity]}
+            rows.append(row)
+            # each takes minutes
             print(
                 f"{len(rows)} of 4 systems: {subsampling}, flash {flash}: {here}",
                 flush=True,
-            )  # each takes minutes
+            )
+    name = f"CPU, {torch.get_num_threads()} threads"
+    minutes_are = f"counted for {memory_gb:g} GB"
+    if device == "cuda":
+        name = torch.cuda.get_device_name()
+        minutes_are = "measured"
     return {
-        "device": torch.cuda.get_device_name()
-        if device == "cuda"
-        else f"CPU, {torch.get_num_threads()} threads",
-        "minutes_are": "measured"
-        if device == "cuda"
-        else f"counted for {memory_gb:g} GB",
+        "device": name,
+        "minutes_are": minutes_are,
         "seconds_of_speed": seconds,
         "encoder_conf": dict(encoder_conf),
         "rows": rows,
     }
 
 
-def one_system(
+def measure_system(
     conf: Mapping[str, Any], device: str, memory_gb: float, seconds: float, flash: bool
 ) -> tuple[float, float]:
     """Return the longest context in minutes, and frames per second.
@@ -146,16 +151,19 @@ def one_system(
     """
 
     def make():
-        return ctc_model(LongFastConformerEncoder(BANDS, **conf))
+        return make_ctc_model(LongFastConformerEncoder(BANDS, **conf))
 
     model = make().to(device)
-    speed = frames_per_second(model, seconds, device == "cuda", flash)
+    speed = measure_frames_per_second(model, seconds, device == "cuda", flash)
     if device == "cuda":
-        return longest_context(fits_on_device(model, True, flash)) / 60.0, speed
-    del model
-    return longest_context(
-        lambda length: count_peak(make, length, True, flash) <= memory_gb * 1e9
-    ) / 60.0, speed
+        fits = make_device_test(model, True, flash)
+    else:
+        del model  # which counting makes anew, of fake tensors
+
+        def fits(length: int) -> bool:
+            return count_peak(make, length, True, flash) <= memory_gb * 1e9
+
+    return find_longest_context(fits) / 60.0, speed
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,5 +1,4 @@
-"""The cost of a training step on a long recording: memory, speed, and the longest
-context that fits (P5, Table 1).
+"""The memory and time of a training step on a long recording (P5, Table 1).
 
 On an accelerator both are measured. On a CPU memory is counted with torch's fake
 tensors, which have a shape but no contents: every operation of the step runs, but
@@ -27,21 +26,21 @@ from torch.utils._pytree import tree_leaves
 BANDS = 80  # Mel bands (P5, section 3.1)
 FRAMES_PER_SECOND = 100  # a hop of 160 samples at 16 kHz
 TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
-TOKENS_PER_SECOND = (
-    3  # of speech, roughly: 150 words a minute and some words of two tokens
-)
+# of speech, roughly: 150 words a minute and some words of two tokens
+TOKENS_PER_SECOND = 3
 MADGRAD_STATES = 3  # tensors of the size of the parameters that MADGRAD keeps
 
 
-def attention(flash: bool) -> contextlib.AbstractContextManager:
-    """Compute attention by ``flash``, without storing its scores; otherwise literally
-    as in the equation.
+def choose_attention(flash: bool) -> contextlib.AbstractContextManager:
+    """Compute attention by ``flash``, or literally as in the equation.
+
+    The latter stores a score for each pair of frames.
     """
     return sdpa_kernel(SDPBackend.FLASH_ATTENTION if flash else SDPBackend.MATH)
 
 
-def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
-    """ESPnet's model of an encoder and CTC alone, on features of ``BANDS`` bands."""
+def make_ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
+    """Make ESPnet's model of an encoder and CTC alone, on ``BANDS`` Mel bands."""
     tokens = [
         "<blank>",
         "<unk>",
@@ -69,33 +68,31 @@ def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
     )
 
 
-def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
-    """Forward and backward pass of one recording of noise; ``half``: with autocasting
-    to bfloat16.
+def take_step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
+    """Pass forward and backward through a model, with one recording of noise.
+
+    ``half``: with autocasting to bfloat16.
     """
     device = next(model.parameters()).device
-    frames, tokens = (
-        round(seconds * FRAMES_PER_SECOND),
-        math.ceil(seconds * TOKENS_PER_SECOND),
-    )
+    frames = round(seconds * FRAMES_PER_SECOND)
+    tokens = math.ceil(seconds * TOKENS_PER_SECOND)
     features = torch.randn(1, frames, BANDS, device=device)
     text = torch.randint(2, TOKENS - 1, (1, tokens), device=device)
-    frames, tokens = (
-        torch.tensor([length], device=device) for length in (frames, tokens)
-    )
+    frame_counts = torch.tensor([frames], device=device)
+    token_counts = torch.tensor([tokens], device=device)
     with torch.autocast(device.type, torch.bfloat16, enabled=half):
-        loss, _, _ = model(features, frames, text, tokens)
+        loss, _, _ = model(features, frame_counts, text, token_counts)
     loss.backward()
 
 
 def count_peak(
     make: Callable[[], ESPnetASRModel], seconds: float, half: bool, flash: bool
 ) -> int:
-    """Count the bytes that are alive at the peak of a training step, with parameters,
-    gradients and MADGRAD's states.
+    """Count the bytes that are alive at the peak of a training step.
 
-    Memory that an operation allocates and frees within itself is not counted; for
-    attention and CTC it is little.
+    Parameters, gradients and MADGRAD's states are among them. Memory that an operation
+    allocates and frees within itself is not counted; for attention and CTC it is
+    little.
     """
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = make()
@@ -105,69 +102,79 @@ def count_peak(
         model.encoder.register_forward_hook(
             lambda _, args, out: (out[0], torch.tensor([out[0].size(1)]), None)
         )
-        with LiveBytes() as live, attention(flash):
+        with LiveBytes() as live, choose_attention(flash):
             for parameter in model.parameters():
                 live.add(parameter)
             states = MADGRAD_STATES * live.now
-            step(model, seconds, half)
+            take_step(model, seconds, half)
     return states + live.peak
 
 
-def longest_context(
+def find_longest_context(
     fits: Callable[[int], bool], first: int = 960, precision: float = 0.02
 ) -> int:
-    """Return the longest context that fits, in whole seconds, by doubling from
-    ``first`` and then bisection to a relative ``precision``; 0 if not even one second
-    fits.
+    """Return the longest context that fits, in whole seconds.
+
+    It is found by doubling from ``first``, and then by bisection to a relative
+    ``precision``; 0 if not even one second fits.
     """
-    low, high = 0, first
+    # ``low`` fits, or is 0; ``high`` does not fit
+    low = 0
+    high = first
     while fits(high):
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > max(1, precision * low):
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
     return low
 
 
-def fits_on_device(
+def make_device_test(
     model: ESPnetASRModel, half: bool, flash: bool
 ) -> Callable[[int], bool]:
-    """Return a test for :func:`longest_context`: a step of the model, with its
-    optimizer, ends well on its device.
+    """Return a test for :func:`find_longest_context`, by steps on the model's device.
+
+    A length fits if a step of the model and its optimizer ends well.
     """
     optimizer = MADGRAD(model.parameters())
 
     def fits(seconds: int) -> bool:
         try:
-            with attention(flash):
-                step(model, seconds, half)
+            with choose_attention(flash):
+                take_step(model, seconds, half)
             optimizer.step()
             return True
         except torch.OutOfMemoryError:
             return False
         finally:
+            # nothing of a length may take memory from the next
             optimizer.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
 
     return fits
 
 
-def frames_per_second(
+def measure_frames_per_second(
     model: ESPnetASRModel, seconds: float, half: bool, flash: bool, rounds: int = 3
 ) -> float:
-    """Input frames per second of training, including the optimizer: the median of some
-    rounds after a first one.
+    """Measure the input frames per second of training, including the optimizer.
 
-    On a CPU it is the processor time of this process, so that other work on the machine
-    counts less.
+    It is the median of some rounds after a first one, which loads kernels. On a CPU
+    it is the processor time of this process, so that other work on the machine counts
+    less.
     """
-    optimizer, times = MADGRAD(model.parameters()), []
+    optimizer = MADGRAD(model.parameters())
+    times = []
     on_device = next(model.parameters()).is_cuda
     clock = time.perf_counter if on_device else time.process_time
     for _ in range(rounds + 1):
         start = clock()
-        with attention(flash):
-            step(model, seconds, half)
+        with choose_attention(flash):
+            take_step(model, seconds, half)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if on_device:
@@ -177,17 +184,19 @@ def frames_per_second(
 
 
 class CTCLossMemory(torch.nn.Module):
-    """Allocates what torch's CTC loss does, T x (2 S + 1) scores each way; that loss
-    has no kernel for fake tensors.
+    """Allocates what torch's CTC loss does, which has no kernel for fake tensors.
+
+    These are T x (2 S + 1) scores each way.
     """
 
     def forward(self, log_probs, targets, frames, tokens):
-        """Arguments as in ``torch.nn.CTCLoss``, log-probabilities (T, B, V). Returns
-        one loss each, (B,).
+        """Return a loss for each recording, (B,).
+
+        Arguments are those of ``torch.nn.CTCLoss``, log-probabilities (T, B, V).
         """
-        return _CTCLossMemory.apply(
-            log_probs, 2 * len(targets) // log_probs.size(1) + 1
-        )
+        # targets of all recordings, one after the other; a blank around each of them
+        states = 2 * len(targets) // log_probs.size(1) + 1
+        return _CTCLossMemory.apply(log_probs, states)
 
 
 class _CTCLossMemory(torch.autograd.Function):
@@ -207,19 +216,20 @@ class _CTCLossMemory(torch.autograd.Function):
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of all tensors that operations return while they are alive: now,
-    and at most.
-    """
+    """Counts the bytes of all tensors that are alive: now, and at most."""
 
     def __init__(self):
         super().__init__()
-        self.now = self.peak = 0
+        self.now = 0
+        self.peak = 0
         self._known: set[int] = set()
 
     def add(self, tensor: torch.Tensor) -> None:
         """Count a tensor's storage, unless it has been counted."""
+        # views share the storage of a tensor, and keep it alive
         storage = tensor.untyped_storage()
-        key, size = id(storage), storage.nbytes()
+        key = id(storage)
+        size = storage.nbytes()
         if key not in self._known:
             self._known.add(key)
             self.now += size

@@ -1,6 +1,4 @@
-"""The data of the recipe: podcasts or other recordings to train on, the test corpora,
-and Kaldi data dirs of both.
-"""
+"""The data of the recipe: recordings to train on, test corpora, data dirs of both."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,7 +23,8 @@ from espnet_ext.tables.schema import System
 from espnet_ext.work.files import list_files_below
 from espnet_ext.work.yaml_files import deep_merge
 
-TRAIN, VALID = "train", "dev"
+TRAIN = "train"
+VALID = "dev"
 CONTROL = "control"  # synthetic podcasts in which no name recurs
 # Corpora of the test sets, and their folders among the synthetic corpora.
 TEST_CORPORA = {
@@ -52,35 +51,32 @@ def trains(stage: Callable[[Run], None]) -> Callable[[Run], None]:
     return for_systems(published(stage))
 
 
-def test_corpora(run: Run) -> list[str]:
+def list_test_corpora(run: Run) -> list[str]:
     """Return the test corpora that the rows of this run need."""
-    sets = {
-        name
-        for decodings in run.decodings.values()
-        for names in decodings.values()
-        for name in names
-    }
+    sets: set[str] = set()
+    for decodings in run.decodings.values():
+        for names in decodings.values():
+            sets.update(names)
     return [name for name in TEST_CORPORA if name in sets]
 
 
-def paths_used(run: Run) -> list[str]:
-    """Return the options for test corpora, and for noise, that the rows of this run
-    need.
-    """
-    noisy = any(
-        run.decoding(name).get("noise") == "music"
-        for names in run.decodings.values()
-        for name in names
-    )
-    return [*test_corpora(run), *(["musan"] if noisy else [])]
+def list_used_paths(run: Run) -> list[str]:
+    """Return the options for test corpora, and for noise, that a run's rows need."""
+    used = list_test_corpora(run)
+    noises = set()
+    for decodings in run.decodings.values():
+        noises.update(run.decoding(name).get("noise") for name in decodings)
+    if "music" in noises:
+        used.append("musan")
+    return used
 
 
-def corpus_folder(run: Run, option: str) -> Path:
+def locate_corpus(run: Run, option: str) -> Path:
     """Return a test corpus: that of the user, or the synthetic one."""
     return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
 
 
-def data_dirs(run: Run) -> None:
+def write_data_dirs(run: Run) -> None:
     """Check the data dirs of ``--data``, and write those of whole recordings."""
     for part in (TRAIN, VALID, *run.data_tests):
         own = data_step(
@@ -105,55 +101,53 @@ def data_dirs(run: Run) -> None:
 @for_systems
 def data(run: Run) -> None:
     if run.of_data_dirs:
-        data_dirs(run)
+        write_data_dirs(run)
         if not run.rehearsed:
-            check_plans(run, seconds_of(run.datadir / TRAIN))
+            check_plans(run, read_seconds(run.datadir / TRAIN))
         return
     check_number(run)
     if run.options["aligner"]:  # before alignment, which takes hours
-        check_plans(run, durations_of(run.corpus))
-    if run.synthetic or not all(run.options[name] for name in test_corpora(run)):
+        check_plans(run, inspect_seconds(run.corpus))
+    if run.synthetic or not all(run.options[name] for name in list_test_corpora(run)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     if run.synthetic:
-        top = run.datadir / "corpus"
-        folders = {
-            TRAIN: top / "spotify",
-            **{part: top / f"spotify-{part}" for part in (VALID, CONTROL)},
-        }
-        run_steps(
-            *(
-                data_step(run, "spotify", part, folder, part, part=part)
-                for part, folder in folders.items()
-            )
-        )
-    elif not run.options[PUBLISHED]:  # the user's podcasts have no validation set
-        given = {name: run.options[name] for name in ALIGNED if run.options[name]}
-        own = data_step(
-            run, run.corpus_option, TRAIN, run.corpus, "podcasts", part=TRAIN, **given
-        )
-        if "aligner" in given:
-            own = replace(
-                own, function=prepare_aligned, free={**own.free, "ngpu": run.ngpu}
-            )
-        run_steps(own, hold_out_step(run))
-    if (
-        not run.options[PUBLISHED] and not run.rehearsed
-    ):  # of which a rehearsal has a few
-        check_plans(run, seconds_of(run.datadir / TRAIN))
-    for corpus in test_corpora(run):
-        run_steps(
-            data_step(
-                run,
-                corpus,
-                "test",
-                corpus_folder(run, corpus),
-                corpus,
-                **test_options(run, corpus),
-            )
-        )
+        run_steps(*synthetic_steps(run))
+    elif not run.options[PUBLISHED]:
+        # the user's podcasts have no validation set
+        run_steps(own_step(run), hold_out_step(run))
+    # of which a rehearsal has a few
+    if not run.options[PUBLISHED] and not run.rehearsed:
+        check_plans(run, read_seconds(run.datadir / TRAIN))
+    for corpus in list_test_corpora(run):
+        folder = locate_corpus(run, corpus)
+        options = list_test_options(run, corpus)
+        run_steps(data_step(run, corpus, "test", folder, corpus, **options))
 
 
-def seconds_of(folder: Path) -> dict[str, float]:
+def synthetic_steps(run: Run) -> list[Step]:
+    """Write the data dirs of the synthetic podcasts, of each part one."""
+    top = run.datadir / "corpus"
+    steps = []
+    for part in (TRAIN, VALID, CONTROL):
+        folder = top / "spotify" if part == TRAIN else top / f"spotify-{part}"
+        steps.append(data_step(run, "spotify", part, folder, part, part=part))
+    return steps
+
+
+def own_step(run: Run) -> Step:
+    """Write the data dir of the user's recordings, with the times of their words."""
+    given = {name: run.options[name] for name in ALIGNED if run.options[name]}
+    step = data_step(
+        run, run.corpus_option, TRAIN, run.corpus, "podcasts", part=TRAIN, **given
+    )
+    if "aligner" not in given:
+        return step
+    # a model finds the times, on all GPUs
+    free = {**step.free, "ngpu": run.ngpu}
+    return replace(step, function=prepare_aligned, free=free)
+
+
+def read_seconds(folder: Path) -> dict[str, float]:
     """Return the seconds of each recording of a data dir."""
     durations = read_table(folder / "utt2dur")
     return {name: float(seconds) for name, seconds in durations.items()}
@@ -176,10 +170,11 @@ def data_step(
 
 
 def prepare_aligned(aligner: str, num_jobs: int, ngpu: int, **options: Any) -> None:
-    """Check recordings, and write their data dir and the times of their words, which a
-    model finds.
+    """Check recordings, and write their data dir and the times of their words.
+
+    A model finds these.
     """
-    align = align_with(aligner, num_jobs, ngpu)
+    align = make_aligner(aligner, num_jobs, ngpu)
     prepare_audio(align=align, num_jobs=num_jobs, **options)
 
 
@@ -187,11 +182,11 @@ def prepare_aligned_data(
     aligner: str, num_jobs: int, ngpu: int, **options: Any
 ) -> None:
     """Do the same for a data dir of the user's own, where it has no times itself."""
-    align = align_with(aligner, num_jobs, ngpu)
+    align = make_aligner(aligner, num_jobs, ngpu)
     prepare_long_data_dirs(align=align, num_jobs=num_jobs, **options)
 
 
-def align_with(aligner: str, num_jobs: int, ngpu: int) -> Align:
+def make_aligner(aligner: str, num_jobs: int, ngpu: int) -> Align:
     """Return the function that finds the times of words by a model."""
     model = find_model(aligner)
     return partial(
@@ -199,31 +194,31 @@ def align_with(aligner: str, num_jobs: int, ngpu: int) -> Align:
     )
 
 
-def test_options(run: Run, corpus: str) -> dict[str, Any]:
-    """Return what the check of a test corpus needs to know; of the synthetic ones, that
-    they have fewer recordings.
-    """
+def list_test_options(run: Run, corpus: str) -> dict[str, Any]:
+    """Return what the check of a test corpus needs to know."""
     if corpus == "tedlium":
         return {"parts": ["test"]}
+    # synthetic ones have fewer recordings
     return {} if run.options[corpus] else {"complete": False}
 
 
 def check_own_recordings(run: Run) -> None:
-    """Refuse options for recordings of the user's own that contradict each other or
-    would end a run after work.
+    """Refuse options for own recordings that contradict each other.
+
+    Refused are also those that would end a run after work.
     """
     wants = {name: bool(run.options[name]) for name in ALIGNED}
     alone = wants["aligner"] and not (wants["words"] or wants["text"])
-    if any(wants.values()) and not (
-        run.options["audio"] or (run.of_data_dirs and alone)
-    ):
+    # data dirs have transcripts, and an aligner may time their words
+    has_use = bool(run.options["audio"]) or (run.of_data_dirs and alone)
+    if any(wants.values()) and not has_use:
         raise InputError(
             "--words, --text and --aligner describe the recordings of --audio: "
             "give it too"
         )
-    if run.options["audio"] and (
-        wants["words"] == wants["text"] or wants["text"] != wants["aligner"]
-    ):
+    # words with their times, or a text and what times it
+    is_one = wants["words"] != wants["text"] and wants["text"] == wants["aligner"]
+    if run.options["audio"] and not is_one:
         raise InputError(
             "--audio needs --words CTM, or --text FILE and --aligner DIR (a "
             "trained model with CTC)"
@@ -250,41 +245,34 @@ def check_own_recordings(run: Run) -> None:
                 f"--{name} is for trainings, and --{PUBLISHED} has none: leave it out"
             )
     for name in (HELD_OUT, "passes"):
-        if (value := run.options[name]) and not re.fullmatch(
-            "0*[1-9][0-9]{0,8}", value
-        ):
+        value = run.options[name]
+        if value and not re.fullmatch("0*[1-9][0-9]{0,8}", value):
             raise InputError(f"--{name} takes a whole number from 1 on, not '{value}'")
 
 
-def training_config(run: Run, system: System) -> dict[str, Any]:
-    """Return a system's training config, with the passes and the schedule of the
-    options.
-    """
+def merge_training_config(run: Run, system: System) -> dict[str, Any]:
+    """Return a system's training config, with passes and schedule of the options."""
     config = merge_system_config(run.sections, system)
     if run.setting("schedule") == "shares":
-        shares = run.sections[
-            "shares"
-        ].items()  # a config of the user's own may have another encoder
-        known = {
-            key: {name: part[name] for name in part if name in config.get(key, {})}
-            for key, part in shares
-        }
-        config = deep_merge(config, known)
-    return deep_merge(
-        config,
-        {"chunk_conf": {"passes": int(run.options["passes"])}}
-        if run.options["passes"]
-        else {},
-    )
+        for key, part in run.sections["shares"].items():
+            there = config.get(key, {})
+            # a config of the user's own may have another encoder
+            known = {name: value for name, value in part.items() if name in there}
+            config = deep_merge(config, {key: known})
+    passes = run.options["passes"]
+    if passes:
+        config = deep_merge(config, {"chunk_conf": {"passes": int(passes)}})
+    return config
 
 
 def check_plans(run: Run, durations: Mapping[str, float]) -> None:
-    """Refuse systems that would never be trained with their whole context, or end
-    within their warm-up.
+    """Refuse systems that would never be trained with their whole context.
+
+    Refused is also a training that ends within its warm-up.
     """
     for system in run.systems:
         try:
-            check_plan(training_config(run, system), durations)
+            check_plan(merge_training_config(run, system), durations)
         except InputError as error:
             raise InputError(
                 f"{system.name}: {error}: choose --rows of shorter contexts, more "
@@ -292,52 +280,44 @@ def check_plans(run: Run, durations: Mapping[str, float]) -> None:
             ) from None
 
 
-def durations_of(folder: Path) -> dict[str, float]:
-    """Return the seconds of each audio file below a folder, by its header; those that
-    cannot be read are left out.
-    """
-    paths = [
-        path for path in list_files_below(folder) if path.suffix.lower() in SUFFIXES
-    ]
-    headers = {path: inspect_audio(path, decode=False, mono=False) for path in paths}
-    return {
-        path.stem: found.seconds
-        for path, found in headers.items()
-        if found.seconds and not found.fault
-    }
+def inspect_seconds(folder: Path) -> dict[str, float]:
+    """Return the seconds of each audio file below a folder, by its header."""
+    seconds = {}
+    for path in list_files_below(folder):
+        if path.suffix.lower() not in SUFFIXES:
+            continue
+        found = inspect_audio(path, decode=False, mono=False)
+        # stage 1 will say what is wrong with the others
+        if found.seconds and not found.fault:
+            seconds[path.stem] = found.seconds
+    return seconds
 
 
-def held_out_count(run: Run) -> int:
+def count_held_out(run: Run) -> int:
     """Return how many of the user's recordings become the dev set."""
     return int(run.setting(HELD_OUT))
 
 
 def check_number(run: Run) -> None:
-    """Refuse a corpus of too few recordings before any work; stage 1 says what is wrong
-    with an empty one.
-    """
+    """Refuse a corpus of too few recordings before any work."""
     if run.synthetic or run.options[PUBLISHED]:
         return
-    number = len(
-        {
-            path.stem
-            for path in list_files_below(run.corpus)
-            if path.suffix.lower() in SUFFIXES
-        }
-    )
-    if number:
-        check_held_out(run.corpus, number, held_out_count(run))
+    names = set()
+    for path in list_files_below(run.corpus):
+        if path.suffix.lower() in SUFFIXES:
+            names.add(path.stem)
+    # stage 1 says what is wrong with an empty one
+    if names:
+        check_held_out(run.corpus, len(names), count_held_out(run))
 
 
 def check_held_out(corpus: Path, number: int, count: int) -> None:
     """Refuse to hold out all recordings of a corpus, or more than it has."""
     if count < number:
         return
-    fewer = (
-        f"or hold out fewer with --{HELD_OUT}, at most {number - 1}"
-        if number > 1
-        else "training needs one more"
-    )
+    fewer = "training needs one more"
+    if number > 1:
+        fewer = f"or hold out fewer with --{HELD_OUT}, at most {number - 1}"
     raise InputError(
         f"{corpus}: has {number} recordings, and {count} are held out to validate "
         f"on (--{HELD_OUT}), so that at least "
@@ -346,22 +326,22 @@ def check_held_out(corpus: Path, number: int, count: int) -> None:
 
 
 def hold_out_step(run: Run) -> Step:
-    podcasts, parts = (
-        run.datadir / "podcasts",
-        [run.datadir / name for name in (VALID, TRAIN)],
-    )
+    """Split the user's recordings into those to validate on and those to train on."""
+    podcasts = run.datadir / "podcasts"
+    valid = run.datadir / VALID
+    train = run.datadir / TRAIN
     return Step(
         name="held-out podcasts",
         log=run.datadir / "log" / "hold_out.log",
         function=hold_out,
         arguments={
             "podcasts": str(podcasts),
-            "held_out": str(parts[0]),
-            "rest": str(parts[1]),
-            "count": held_out_count(run),
+            "held_out": str(valid),
+            "rest": str(train),
+            "count": count_held_out(run),
         },
         inputs=[podcasts / "wav.scp", podcasts / "text"],
-        outputs=[part / "text" for part in parts],
+        outputs=[valid / "text", train / "text"],
     )
 
 
@@ -373,7 +353,8 @@ def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
     every = read_data_dir(podcasts)
     check_held_out(Path(podcasts), len(every.utt2spk), count)
     chosen = choose_spread(every, count)
-    others = [name for name in every.utt2spk if name not in set(chosen)]
+    taken = set(chosen)
+    others = [name for name in every.utt2spk if name not in taken]
     for folder, names in ((held_out, chosen), (rest, others)):
         write_data_dir(keep_utterances(every, set(names)), folder)
         print(f"{folder}: {len(names):,} of {len(every.utt2spk):,} recordings")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Import a model that P5's authors have published, as one that `espnet-ext decode long`
-and `transcribe` take.
+"""Import a model that P5's authors have published.
 
-Writes config.yaml, model.pth and bpe.model. A checkpoint is a pickle, which can run
-code. Tensors and plain values are read safely, and settings of OmegaConf; other objects
-only with --trust_pickle: give it for sources that you trust.
+`espnet-ext decode long` and `transcribe` take what it becomes. Writes config.yaml,
+model.pth and bpe.model. A checkpoint is a pickle, which can run code. Tensors and plain
+values are read safely, and settings of OmegaConf; other objects only with
+--trust_pickle: give it for sources that you trust.
 
 The checkpoints (https://github.com/robflynnyh/long-context-asr, table "Acoustic Model"
 of its README) are torch files with the state of the model (`model`) and the settings it
@@ -146,8 +146,9 @@ def import_checkpoint(
     seconds: float | None = None,
     trust_pickle: bool = False,
 ) -> None:
-    """Write ``config.yaml``, ``model.pth`` and ``bpe.model``; the folder appears when
-    it is complete.
+    """Write ``config.yaml``, ``model.pth`` and ``bpe.model`` of a model.
+
+    The folder appears when it is complete.
 
     Args:
         checkpoint: one of the authors' files.
@@ -185,26 +186,27 @@ def import_checkpoint(
                 "give --context"
             )
         converted = convert(state, settings)
-        if len(tokens) != len(converted["ctc.ctc_lo.bias"]):
+        outputs = len(converted["ctc.ctc_lo.bias"])
+        if len(tokens) != outputs:
+            # the blank and ESPnet's mark are no pieces
             raise InputError(
-                f"{len(converted['ctc.ctc_lo.bias']) - 2} pieces, but {bpemodel} "
-                f"has {len(tokens) - 2}"
+                f"{outputs - 2} pieces, but {bpemodel} has {len(tokens) - 2}"
             )
-        with replace_folder(
-            output, fingerprint(seconds, files=[checkpoint, bpemodel])
-        ) as made:
+        key = fingerprint(seconds, files=[checkpoint, bpemodel])
+        with replace_folder(output, key) as made:
             shutil.copyfile(bpemodel, made / BPE_MODEL)
-            config, model = build(settings, window, tokens, made)
-            if faults := list_misfits(shapes(converted), shapes(model.state_dict())):
+            config, model = build_model(settings, window, tokens, made)
+            wanted = list_shapes(model.state_dict())
+            faults = list_misfits(list_shapes(converted), wanted)
+            if faults:
                 raise InputError(f"does not fit its own settings: {faults}")
+            # saved as ESPnet would: in the order and the types of its own model
             model.load_state_dict(converted)
             torch.save(model.state_dict(), made / MODEL)
+            content = {**drop_training(config), "bpemodel": BPE_MODEL}
             with (made / CONFIG).open("w", encoding="utf-8") as file:
-                yaml_no_alias_safe_dump(
-                    {**drop_training(config), "bpemodel": BPE_MODEL},
-                    file,
-                    sort_keys=False,
-                )
+                yaml_no_alias_safe_dump(content, file, sort_keys=False)
+    # settings that nobody has checked end in any of these
     except (
         RuntimeError,
         IndexError,
@@ -215,7 +217,7 @@ def import_checkpoint(
         ArithmeticError,
     ) as error:
         raise InputError(
-            f"{checkpoint}: does not fit its own settings: {first_line(error)}"
+            f"{checkpoint}: does not fit its own settings: {find_first_line(error)}"
         ) from None
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
@@ -234,7 +236,7 @@ def read_pieces(bpemodel: Path) -> list[str]:
         pieces = SentencePieceProcessor(model_file=str(bpemodel))
     except (OSError, RuntimeError) as error:
         raise InputError(
-            f"{bpemodel}: no sentencepiece model ({first_line(error)})"
+            f"{bpemodel}: no sentencepiece model ({find_first_line(error)})"
         ) from None
     return [pieces.id_to_piece(number) for number in range(pieces.get_piece_size())]
 
@@ -242,17 +244,17 @@ def read_pieces(bpemodel: Path) -> list[str]:
 def read_checkpoint(
     path: Path, trust_pickle: bool
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
-    """Read the state by their names without ``module.``, the model's settings, and the
-    seconds of its sequences.
+    """Read the state by their names, the model's settings, and its sequences' seconds.
 
-    Seconds are 0 where the checkpoint does not say them.
+    Names lose the ``module.`` of a training on several GPUs. Seconds are 0 where the
+    checkpoint does not say them.
     """
-    loaded = load(path, trust_pickle)
+    loaded = load_checkpoint(path, trust_pickle)
     if not all(isinstance(loaded[name], Mapping) for name in ("model", "config")):
         raise InputError(
             "its 'model' and 'config' must have parameters and settings by name"
         )
-    given = settings_of(loaded["config"], "model")
+    given = read_part(loaded["config"], "model")
     settings = DEFAULTS | {
         name: value for name, value in given.items() if value is not None
     }
@@ -267,79 +269,65 @@ def read_checkpoint(
         check_tensor(name, value)
         state[name] = value
     # audio_chunking.size is where the warm-up of the length begins, if there is one
-    frames = settings_of(loaded["config"], "sequence_scheduler").get(
-        "max_sequence_length"
-    )
+    scheduler = read_part(loaded["config"], "sequence_scheduler")
+    frames = scheduler.get("max_sequence_length")
     if frames is None:
-        frames = settings_of(loaded["config"], "audio_chunking").get("size", 0)
-    if (
-        isinstance(frames, bool)
-        or not isinstance(frames, int | float)
-        or not 0 <= frames < math.inf
-    ):
+        frames = read_part(loaded["config"], "audio_chunking").get("size", 0)
+    is_number = isinstance(frames, int | float) and not isinstance(frames, bool)
+    # NaN is not below infinity
+    if not is_number or not 0 <= frames < math.inf:
         raise InputError(f"its sequences have {frames!r} frames: give --context")
     return state, settings, frames / FRAMES
 
 
-def load(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
-    """Load a checkpoint; without trust, tensors, plain values, OmegaConf's settings and
-    NumPy's numbers alone.
-    """
-    from numpy._core.multiarray import (
-        scalar,
-    )  # their schedule's learning rates; NumPy 1 called it by another name
-    from omegaconf import AnyNode, DictConfig, ListConfig
-    from omegaconf.base import ContainerMetadata, Metadata
+def load_checkpoint(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
+    """Load a checkpoint.
 
-    safe: list[Any] = [
-        AnyNode,
-        DictConfig,
-        ListConfig,
-        ContainerMetadata,
-        Metadata,
-        defaultdict,
-        Any,
-    ]
-    safe += [
-        dict,
-        list,
-        int,
-        str,
-        *((scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
-    ]
-    safe += [
-        np.dtype,
-        *(type(np.dtype(kind)) for kind in (np.float64, np.float32, np.int64)),
-    ]
+    Without trust, it may hold tensors, plain values, OmegaConf's settings and NumPy's
+    numbers alone.
+    """
     what = "no checkpoint with 'model' and 'config'"
     try:
-        with torch.serialization.safe_globals(safe):
+        with torch.serialization.safe_globals(list_safe_types()):
             loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
     except UnpicklingError as error:
-        advice = (
-            first_line(error)
-            if trust_pickle
-            else "or one that could run code: --trust_pickle if you trust it"
-        )
+        advice = "or one that could run code: --trust_pickle if you trust it"
+        if trust_pickle:
+            advice = find_first_line(error)
         raise InputError(f"{what}, {advice}") from None
-    except (
-        Exception
-    ) as error:  # torch raises many kinds: RuntimeError, EOFError, ValueError ...
-        raise InputError(f"{what} ({first_line(error)})") from None
+    # torch raises many kinds: RuntimeError, EOFError, ValueError ...
+    except Exception as error:
+        raise InputError(f"{what} ({find_first_line(error)})") from None
     if not isinstance(loaded, Mapping) or not {"model", "config"} <= set(loaded):
         raise InputError(what)
     return loaded
 
 
-def settings_of(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+def list_safe_types() -> list[Any]:
+    """Return types that run no code of a file, besides those that torch knows."""
+    from numpy._core.multiarray import scalar
+    from omegaconf import AnyNode, DictConfig, ListConfig
+    from omegaconf.base import ContainerMetadata, Metadata
+
+    settings = [AnyNode, DictConfig, ListConfig, ContainerMetadata, Metadata]
+    plain = [defaultdict, Any, dict, list, int, str]
+    numbers: list[Any] = [np.dtype]
+    # their schedule's learning rates; NumPy 1 called it by another name
+    for core in ("core", "_core"):
+        numbers.append((scalar, f"numpy.{core}.multiarray.scalar"))
+    for kind in (np.float64, np.float32, np.int64):
+        numbers.append(type(np.dtype(kind)))
+    return [*settings, *plain, *numbers]
+
+
+def read_part(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a part of the config, empty if it has none; the model's must be there."""
     try:
         part = config.get(name)
-    except (
-        Exception
-    ) as error:  # OmegaConf's, of a value that names another which is not there
+    # OmegaConf's, of a value that names another which is not there
+    except Exception as error:
         raise InputError(
-            f"its config's {name} cannot be read ({first_line(error)})"
+            f"its config's {name} cannot be read ({find_first_line(error)})"
         ) from None
     if part is None and name != "model":
         return {}
@@ -349,20 +337,12 @@ def settings_of(config: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse settings of another kind than their default, or other than those of the
-    paper's models.
-    """
+    """Refuse settings of another kind than their default, or not of a paper's model."""
     for name, default in DEFAULTS.items():
         value = settings[name]
-        kinds = (int, float) if isinstance(default, float) else type(default)
-        is_bool = isinstance(value, bool) is isinstance(default, bool)
-        if (
-            not is_bool
-            or not isinstance(value, kinds)
-            or (not isinstance(default, bool | str) and not value < math.inf)
-        ):
+        if not is_like(value, default):
             raise InputError(
-                f"{name} is {first_line(value)}, and must be like {default!r}"
+                f"{name} is {find_first_line(value)}, and must be like {default!r}"
             )
         if name in FIXED and value != default:
             raise InputError(
@@ -376,16 +356,23 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         )
 
 
+def is_like(value: Any, default: Any) -> bool:
+    """Return whether a value is of the kind of a default, and no infinite number."""
+    # to Python, true is a number
+    if isinstance(value, bool) is not isinstance(default, bool):
+        return False
+    kinds = (int, float) if isinstance(default, float) else type(default)
+    if not isinstance(value, kinds):
+        return False
+    return isinstance(default, bool | str) or value < math.inf
+
+
 def check_tensor(key: str, value: Any) -> None:
-    """Refuse what is no tensor of finite real numbers, or a deviation that cannot be
-    divided by.
-    """
-    if (
-        not isinstance(value, torch.Tensor)
-        or value.layout != torch.strided
-        or value.is_meta
-        or value.is_complex()
-    ):
+    """Refuse what is no tensor of finite real numbers, or a deviation not above 0."""
+    is_tensor = isinstance(value, torch.Tensor)
+    # sparse ones, and those without contents
+    is_dense = is_tensor and value.layout == torch.strided and not value.is_meta
+    if not is_dense or value.is_complex():
         raise InputError(
             f"{key} is not a dense tensor of real numbers: download it again"
         )
@@ -393,50 +380,53 @@ def check_tensor(key: str, value: Any) -> None:
         raise InputError(
             f"{key} has values that are NaN or infinite: download it again"
         )
-    if (
-        key.endswith("running_std")
-        and not ((value > 0) & value.float().reciprocal().isfinite()).all()
-    ):
+    if not key.endswith("running_std"):
+        return
+    # it is divided by, in float32
+    is_divisor = (value > 0) & value.float().reciprocal().isfinite()
+    if not is_divisor.all():
         raise InputError(
             f"{key} is a deviation, and has values that are not above 0: download "
             "it again"
         )
 
 
-def build(
+def build_model(
     settings: Mapping[str, Any], seconds: float, tokens: Sequence[str], folder: Path
 ) -> tuple[dict[str, Any], torch.nn.Module]:
-    """Return the config of ESPnet's task for their settings, and its model. Files that
-    it reads go to ``folder``.
+    """Return the config of ESPnet's task for their settings, and its model.
+
+    Files that it reads go to ``folder``.
     """
     from espnet_ext.longform.training import RecordingsASRTask
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        files = {"config": Path(place, CONFIG), "token_list": Path(place, "tokens.txt")}
-        files["token_list"].write_text(
-            "".join(f"{token}\n" for token in tokens), encoding="utf-8"
-        )
-        write_yaml(files["config"], task_config(settings, seconds), "imported")
+        config = Path(place, CONFIG)
+        token_list = Path(place, "tokens.txt")
+        lines = "".join(f"{token}\n" for token in tokens)
+        token_list.write_text(lines, encoding="utf-8")
+        write_yaml(config, make_task_config(settings, seconds), "imported")
         options = [
-            word for name, path in files.items() for word in (f"--{name}", str(path))
+            *("--config", str(config)),
+            *("--token_list", str(token_list)),
+            *("--token_type", "bpe"),
+            *("--bpemodel", str(folder / BPE_MODEL)),
         ]
-        options += ["--token_type", "bpe", "--bpemodel", str(folder / BPE_MODEL)]
         args = RecordingsASRTask.get_parser().parse_args(options)
         return vars(args), RecordingsASRTask.build_model(args)
 
 
-def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the config of ESPnet's task for their settings of a model; ``seconds`` of
-    a window, 0: unknown.
+def make_task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the config of ESPnet's task for their settings of a model.
+
+    ``seconds`` are those of a window, 0 if they are unknown.
     """
-    kind = (
-        "rotary"
-        if settings["use_rotary"]
-        else "fourier"
-        if settings["fourier_pos_enc"]
-        else "none"
-    )
-    return {
+    positions = "none"
+    if settings["use_rotary"]:
+        positions = "rotary"
+    elif settings["fourier_pos_enc"]:
+        positions = "fourier"
+    config = {
         "input_size": settings["feat_in"],
         "features_conf": {"n_mels": settings["feat_in"]},
         "normalize": None,
@@ -447,7 +437,7 @@ def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
             "num_blocks": settings["n_layers"],
             "cnn_module_kernel": settings["conv_kernel_size"],
             "subsampling_channels": settings["subsampling_conv_channels"],
-            "positions": kind,
+            "positions": positions,
             "rotary_base": float(settings["rotary_base_freq"]),
             "self_conditioning": settings["self_conditioning"],
             "double_norm": settings["legasee_double_norm"],
@@ -455,15 +445,16 @@ def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         "decoder": None,
         "model": "ctc_per_second",
         "model_conf": {"ctc_weight": 1.0},
-        **({"chunk_conf": {"max_seconds": seconds}} if seconds else {}),
     }
+    if seconds:
+        config["chunk_conf"] = {"max_seconds": seconds}
+    return config
 
 
 def convert(
     state: Mapping[str, torch.Tensor], settings: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
-    """Return the state of ESPnet's model with this package's encoder, from that of
-    theirs.
+    """Return the state of ESPnet's model with this package's encoder, from theirs.
 
     Raises InputError: a parameter that their models of the paper do not have.
     """
@@ -473,46 +464,53 @@ def convert(
         if place == "layers":
             number, _, inner = rest.partition(".")
             module, _, kind = inner.rpartition(".")
-            own = f"{named(LAYER, module, key)}.{BUFFERS.get(kind, kind)}"
+            own = f"{find_name(LAYER, module, key)}.{BUFFERS.get(kind, kind)}"
             name = f"encoder.layers.{number}.{own}"
             if name in ours:
                 raise InputError(f"it has {key} twice, by two names")
             if "pointwise_conv" in module and kind == "weight":
-                value = value.squeeze(-1)
+                value = value.squeeze(-1)  # a convolution of one frame: a linear layer
             elif module == "attend.fn.qkv_proj":
-                value = (
-                    value.unflatten(0, (settings["n_heads"], -1, 3))
-                    .permute(2, 0, 1, 3)
-                    .flatten(0, 2)
-                )
+                value = order_by_kind(value, settings["n_heads"])
             ours[name] = value
         elif place == "subsampling":
             module, _, kind = rest.rpartition(".")
-            ours[f"encoder.subsampling.{named(SUBSAMPLING, module, key)}.{kind}"] = (
-                value
-            )
+            own = find_name(SUBSAMPLING, module, key)
+            ours[f"encoder.subsampling.{own}.{kind}"] = value
         elif place == "decoder":
-            ours |= head(rest, value)
+            ours |= convert_head(rest, value)
         elif place == "fourier_pos_enc":
             ours[f"encoder.fourier.{rest}"] = value
         elif place != "rotary_pos_emb":  # computed anew from the settings
             raise InputError(f"it has {key}, which the models of the paper do not have")
+    # without self-conditioning theirs has the projection back, too, and does not use it
     if not settings["self_conditioning"]:
-        ours = {
-            key: value for key, value in ours.items() if "conditioning_layer" not in key
-        }
+        for key in [key for key in ours if "conditioning_layer" in key]:
+            del ours[key]
     return ours
 
 
-def named(names: Mapping[str, str], module: str, key: str) -> str:
+def order_by_kind(projection: torch.Tensor, heads: int) -> torch.Tensor:
+    """Order the rows of a projection by kind, head and dimension.
+
+    Theirs are ordered by head, dimension and kind, which is query, key or value.
+    ``projection`` is (3 * width, width).
+    """
+    by_head = projection.unflatten(0, (heads, -1, 3))  # (head, dimension, kind, width)
+    return by_head.permute(2, 0, 1, 3).flatten(0, 2)
+
+
+def find_name(names: Mapping[str, str], module: str, key: str) -> str:
     if module not in names:
         raise InputError(f"it has {key}, which the models of the paper do not have")
     return names[module]
 
 
-def head(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the output layer, the projection back or the last normalisation: the blank
-    comes first, a mark last.
+def convert_head(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the output layer, the projection back, or the last normalisation.
+
+    The blank comes first, in theirs last; ESPnet's mark of start and end is added as
+    the last token, which never occurs.
     """
     module, _, kind = name.partition(".")
     if module == "norm":
@@ -520,20 +518,19 @@ def head(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
     if module == "reprojection" and kind == "bias":
         return {"encoder.conditioning_layer.bias": value}
     if module == "reprojection":
-        return {
-            "encoder.conditioning_layer.weight": torch.cat(
-                [value[:, -1:], value[:, :-1], 0 * value[:, :1]], dim=1
-            )
-        }
-    last = value[:1] * 0 + (NEVER if kind == "bias" else 0.0)
-    return {f"ctc.ctc_lo.{kind}": torch.cat([value[-1:], value[:-1], last])}
+        # of posteriors to the width of the encoder: tokens are its columns
+        mark = 0 * value[:, :1]
+        reordered = torch.cat([value[:, -1:], value[:, :-1], mark], dim=1)
+        return {"encoder.conditioning_layer.weight": reordered}
+    mark = value[:1] * 0 + (NEVER if kind == "bias" else 0.0)
+    return {f"ctc.ctc_lo.{kind}": torch.cat([value[-1:], value[:-1], mark])}
 
 
-def shapes(state: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+def list_shapes(state: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
     return {key: tuple(value.shape) for key, value in state.items()}
 
 
-def first_line(what: object) -> str:
+def find_first_line(what: object) -> str:
     """Return what an exception or a value says, on one line."""
     return (str(what).strip() or type(what).__name__).splitlines()[0]
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Join the utterances of each of LibriSpeech's chapters to one recording, for long
-contexts of read speech.
+"""Join the utterances of LibriSpeech's chapters, for long contexts of read speech.
 
 Writes OUTPUT/audio/SPEAKER-CHAPTER.flac and OUTPUT/text, which `run.sh --audio
 OUTPUT/audio --text OUTPUT/text --aligner MODEL` trains on. Utterances follow one
@@ -52,10 +51,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     chapters: dict[str, dict[str, Utterance]] = defaultdict(dict)
     for utterances, _ in found.values():
         for key, utterance in sorted(utterances.items()):
-            chapters[key.rpartition("-")[0]][key] = utterance
-    others = {
-        path.stem for path in (args.output / "audio").glob("[!.]*.flac")
-    } - chapters.keys()
+            chapter, _, _ = key.rpartition("-")  # SPEAKER-CHAPTER-NUMBER
+            chapters[chapter][key] = utterance
+    there = {path.stem for path in (args.output / "audio").glob("[!.]*.flac")}
+    others = there - chapters.keys()
+    # the recipe would train on all recordings of the folder
     if others:
         raise InputError(
             f"{args.output}: holds other chapters, as {min(others)}: give another "
@@ -63,49 +63,50 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     with ThreadPoolExecutor(args.nj) as threads:
         jobs = [
-            threads.submit(join, chapter, own, args.output)
+            threads.submit(join_utterances, chapter, own, args.output)
             for chapter, own in chapters.items()
         ]
+        seconds = 0.0
         try:
-            seconds = sum(
-                job.result()
-                for job in tqdm(jobs, desc="chapters", unit="", disable=None)
-            )
+            for job in tqdm(jobs, desc="chapters", unit="", disable=None):
+                seconds += job.result()
+        # an error, or Ctrl-C: leaving the block would wait for all chapters
         except BaseException:
             threads.shutdown(cancel_futures=True)
             raise
-    texts = {
-        chapter: " ".join(each.text for each in own.values())
-        for chapter, own in chapters.items()
-    }
+    texts = {}
+    for chapter, own in chapters.items():
+        texts[chapter] = " ".join(each.text for each in own.values())
+    # last: a folder with a text is complete
     write_table(args.output / "text", texts)
     print(f"{len(chapters)} chapters, {seconds / 3600:.1f} h -> {args.output}")
 
 
-def join(chapter: str, utterances: Mapping[str, Utterance], output: Path) -> float:
-    """Write the audio of utterances one after the other as FLAC, if it is not there;
-    return its seconds.
+def join_utterances(
+    chapter: str, utterances: Mapping[str, Utterance], output: Path
+) -> float:
+    """Write the audio of utterances one after the other as FLAC; return its seconds.
 
-    Raises InputError: a file is corrupt.
+    What is there already is not written again. Raises InputError: a file is corrupt.
     """
-    target, note = (
-        output / "audio" / f"{chapter}.flac",
-        output / "joined" / f"{chapter}.json",
-    )
-    states = {key: each.audio.stat() for key, each in utterances.items()}
-    made_of = fingerprint(
-        {key: (state.st_size, state.st_mtime_ns) for key, state in states.items()}
-    )
+    target = output / "audio" / f"{chapter}.flac"
+    note = output / "joined" / f"{chapter}.json"
+    stamps = {}
+    for key, each in utterances.items():
+        state = each.audio.stat()
+        stamps[key] = (state.st_size, state.st_mtime_ns)
+    made_of = fingerprint(stamps)
     if not (target.exists() and read_key(note) == made_of):
         part = target.with_suffix(".part")
-        samples = np.concatenate([_read(each.audio) for each in utterances.values()])
-        save_audio(part, samples, SAMPLING_RATE, format="FLAC")
+        samples = [_read_audio(each.audio) for each in utterances.values()]
+        save_audio(part, np.concatenate(samples), SAMPLING_RATE, format="FLAC")
         part.rename(target)
+        # after the audio: killed between the two, the chapter is joined again
         write_json(note, {"key": made_of})
     return soundfile.info(target).duration
 
 
-def _read(path: Path) -> np.ndarray:
+def _read_audio(path: Path) -> np.ndarray:
     try:
         return soundfile.read(path, dtype="int16")[0]
     except soundfile.SoundFileError:

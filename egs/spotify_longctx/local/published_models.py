@@ -1,6 +1,4 @@
-"""Models that the authors have published: is each what its folder's name, a system's,
-says?
-"""
+"""Check that models that the authors have published are what their folders say."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,21 +29,21 @@ def check_model(file: Path, system: str, config: Mapping[str, Any]) -> None:
         )
     found = read_yaml(file)
     advice = f"is this the model of another system, or --scale another? ({file})"
-    wanted, own = config["encoder_conf"], found.get("encoder_conf") or {}
-    for key in (*COMPARED, *(ROTARY if wanted["positions"] == "rotary" else ())):
+    wanted = config["encoder_conf"]
+    own = found.get("encoder_conf") or {}
+    compared = COMPARED
+    if wanted["positions"] == "rotary":
+        compared += ROTARY
+    for key in compared:
         if own.get(key) != wanted[key]:
             raise InputError(
                 f"{system} has {key} {wanted[key]}, and its model {own.get(key)}: "
                 f"{advice}"
             )
-    seconds, context = (
-        config["chunk_conf"]["max_seconds"],
-        (found.get("chunk_conf") or {}).get("max_seconds"),
-    )
-    if (
-        not isinstance(context, int | float)
-        or abs(context - seconds) > CONTEXT * seconds
-    ):
+    seconds = config["chunk_conf"]["max_seconds"]
+    context = (found.get("chunk_conf") or {}).get("max_seconds")
+    is_number = isinstance(context, int | float)
+    if not is_number or abs(context - seconds) > CONTEXT * seconds:
         raise InputError(
             f"{system} has a context of {seconds:g} s, and its model {context}: "
             f"{advice}"
