@@ -67,7 +67,7 @@ def run_checked(main: Callable[[], None]) -> None:
         name = error.name or ""
         if name.startswith("espnet") or advise_on_installing(name):
             raise
-        raise InputError(f"{error}: this config needs it: install it") from error
+        raise InputError(f"{error}: what was started needs it: install it") from error
     except ProcessRaisedException as error:
         raise _find_error_of_child(error) from error
     except Exception as error:

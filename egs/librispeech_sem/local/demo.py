@@ -185,6 +185,7 @@ def describe_result(
         cells = (f"{score['value']:.1f}" for score in scores[system].values())
         lines.append(f"{name:20}" + "".join(f"{cell:>12}" for cell in cells))
     data = DATA.relative_to(RECIPE) / NOISY
+    folders = f"--expdir {EXP.relative_to(RECIPE)} --datadir {DATA.relative_to(RECIPE)}"
     files = {
         name: locate_hypotheses(name, NOISY).relative_to(RECIPE) for name in SYSTEMS
     }
@@ -196,8 +197,9 @@ def describe_result(
             *describe_rates(scores, pair),
             f"\nPicture: {EXP / 'demo.png'}\n\nNext, after "
             "`. tools/venv/bin/activate` and `cd egs/librispeech_sem`:",
-            f"  ./run.sh {' '.join(ROWS)} --seed 2,3,4,5   # more trainings, and "
-            "the test of the claim",
+            # in the demo's folders, so that its trainings are among the five
+            f"  ./run.sh {' '.join(ROWS)} --seed 1,2,3,4,5 {folders}   "
+            "# four more trainings of each: how much do they differ?",
             f"  espnet-ext score compare --ref {data}/text --utt2spk {data}/utt2spk \\",
             f"    {sides} --output {EXP.relative_to(RECIPE)}/compare   "
             "# the errors of both, side by side",
