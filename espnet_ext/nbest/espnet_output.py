@@ -23,7 +23,7 @@ from espnet_ext.text.nbest import Hypothesis, NBest, join_lines, rank_lists
 # merges N-best lists but not a 1-best); and where published lists have them.
 PUBLISHED = "raw_hypotheses"
 _JOBS = ("output.*", "logdir/output.*", "log/output.*", PUBLISHED)
-_RECOG = re.compile(r"([1-9][0-9]*)best_recog")
+_RECOG = re.compile(r"([1-9][0-9]*)best_recog")  # the rank
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
 # A tensor of one number, maybe with device=... or dtype=..., or a plain number.
 _ARGUMENTS = r"(?:,\s*[a-z_]+=[^()]*)?"
@@ -52,6 +52,7 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
             for utterance, hypothesis in _read_recog(recog).items():
                 found.setdefault(utterance, {})[rank] = hypothesis
         _require_keys(job, found)
+        # A decoding with another number of jobs leaves output.33 of one with more.
         if twice := sorted(found.keys() & ranked.keys()):
             raise InputError(
                 f"{job}: {twice[0]} is also in another job's output: remove the "

@@ -25,8 +25,10 @@ _LN10 = math.log(10.0)
 # Of SRILM's Prob.h: bytelogs are logarithms to the base 1.0001, divided by 1024, and
 # the natural logarithm of 1.0001 is 1 / 10000.5.
 _BYTELOG = 1024 / 10000.5
+# Kaldi's lattice-to-nbest numbers the hypotheses of utt1 as utt1-1, utt1-2 ...
 _RANKED = re.compile(r"(.+)-([1-9][0-9]*)")
 NEMO_BEAMS = "preds_out*.tsv"
+# The width of a beam in names of NeMo's files: _width8_alpha..., _maes_bw8_ma2_...
 _WIDTH = re.compile(r"_(?:width|bw|(?:beam_?)?size)_?([0-9]+)")
 _RECOGS = re.compile(r"(\S+?):\t(ref|hyp)=(\[.*\])")
 # Lines below the texts, if icefall was asked for times.
@@ -218,6 +220,7 @@ def read_nemo(path: Path) -> list[NBest]:
         _parse_nemo_line(line, beams, number) for number, line in enumerate(lines, 1)
     ]
     width = int(match[1])
+    # A file has texts and scores alone: nothing says where a list begins.
     sizes, sign = _measure_nemo_lists(rows, width, len(records), beams)
     if sign < 0:
         warn(f"{beams}: its scores rise within lists: read as costs")
@@ -359,6 +362,7 @@ def read_icefall(path: Path) -> list[NBest]:
                     f"{file}: line {number}: {cut} has another reference than before"
                 )
         decoded[file] = {cut for cut, _ in own}
+    # A list with fewer decodings than others would have fewer hypotheses to choose from.
     for file, cuts in decoded.items():
         if odd := sorted(references.keys() - cuts):
             raise InputError(
@@ -479,7 +483,7 @@ def _read_whisper_decoding(path: Path) -> dict[str, Hypothesis]:
     files = [path] if path.is_file() else sorted(path.glob("*.json"))
     found: dict[str, Hypothesis] = {}
     for file in files:
-        name = "_".join(file.stem.split())
+        name = "_".join(file.stem.split())  # an id holds no white space
         if name in found:
             raise InputError(
                 f"{file}: another file has this name but for blanks: rename one"
