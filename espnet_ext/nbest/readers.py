@@ -362,7 +362,7 @@ def read_icefall(path: Path) -> list[NBest]:
                     f"{file}: line {number}: {cut} has another reference than before"
                 )
         decoded[file] = {cut for cut, _ in own}
-    # A list with fewer decodings than others would have fewer hypotheses to choose from.
+    # Lists of fewer decodings than others would have fewer hypotheses to choose from.
     for file, cuts in decoded.items():
         if odd := sorted(references.keys() - cuts):
             raise InputError(
