@@ -40,6 +40,7 @@ from espnet_ext.rescore.weights import (
     ErrorCurve,
     Tuned,
     compute_curves,
+    list_flat_scores,
     rerank,
     tune,
 )
@@ -185,6 +186,8 @@ def rescore(
         tuned = tune(tuned_on, names, [str(path) for path in job.tune_on])
         weights = tuned.weights
         curves = compute_curves(tuned_on, weights, names[0])
+    for warning in list_flat_scores(scored, weights):
+        log(warning)
     after = [rerank(nbest, weights) for nbest in scored]
     outcome = Outcome(weights, tuned, lists, after, curves, speakers)
     if is_main():

@@ -26,6 +26,7 @@ FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 
 # Corners that agree to this number of decimals count as one: equal corners may differ
 # by rounding.
 _DECIMALS = 12
+FLAT = 0.01  # of the first pass's spread: a score with less changes next to nothing
 _ROUNDS = 20  # of the coordinate search; it has ended long before
 
 # a list's scores by name, (n,), and its word errors, (n,)
@@ -95,6 +96,37 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     order = sorted(range(len(totals)), key=rank)
     reranked = tuple(hyps[index] for index in order)
     return replace(nbest, hyps=reranked)
+
+
+def measure_spread(lists: Sequence[NBest], name: str) -> float:
+    """Return the standard deviation of a score within a list, the mean over lists with
+    several hypotheses that may be chosen; 0 without such lists.
+    """
+    spreads = []
+    for nbest in lists:
+        scores = select_scores(keep_choosable(nbest), name)
+        if len(scores) > 1:
+            spreads.append(float(scores.std()))
+    return float(np.mean(spreads)) if spreads else 0.0
+
+
+def list_flat_scores(lists: Sequence[NBest], weights: Weights) -> list[str]:
+    """Return a warning for each score that hardly differs within lists, next to the
+    first pass, so that it decides nothing; one of an untrained layer, for example.
+    """
+    first = weights.get(FIRST_PASS, 1.0) * measure_spread(lists, FIRST_PASS)
+    warnings = []
+    for name, weight in weights.items():
+        if name == FIRST_PASS:
+            continue
+        spread = weight * measure_spread(lists, name)
+        if spread < FLAT * first:
+            warnings.append(
+                f"warning: the scores {name} hardly differ within a list "
+                f"({spread:.2g} in the mean, the first pass {first:.2g}): it decides "
+                "alone: was the model trained?"
+            )
+    return warnings
 
 
 class ErrorCurve(NamedTuple):

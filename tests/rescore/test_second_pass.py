@@ -401,3 +401,16 @@ def test_only_the_first_of_several_processes_prints(job, monkeypatch, process, l
         log=said.append,
     )
     assert len(said) == lines
+
+
+@pytest.mark.parametrize(("factor", "number"), [(1e-3, 1), (1.0, 0)])
+def test_a_model_that_scores_all_hypotheses_alike_is_warned_of(job, factor, number):
+    said = []
+
+    def load():
+        return lambda given: [
+            [-factor * len(hyp.text) for hyp in nbest.hyps] for nbest in given
+        ]
+
+    run(SecondPass(**job, weights={FIRST_PASS: 1.0}), load, log=said.append)
+    assert sum("hardly differ" in line for line in said) == number

@@ -3,10 +3,11 @@
 What is trained is here, how it is evaluated, and where it begins.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 
@@ -28,7 +29,13 @@ from espnet_ext.rescore.training.trainer import (
     refuse_foreign,
     train,
 )
-from espnet_ext.rescore.weights import FIRST_PASS, keep_choosable, tune
+from espnet_ext.rescore.weights import (
+    FIRST_PASS,
+    FLAT,
+    keep_choosable,
+    measure_spread,
+    tune,
+)
 from espnet_ext.text.nbest import NBest
 from espnet_ext.work.settings import (
     Count,
@@ -39,6 +46,8 @@ from espnet_ext.work.settings import (
 )
 
 SCORES = "lm"
+FROM_SPREAD = "first_pass"  # a posterior scale
+ENOUGH_EFFECTIVE = 1.5  # hypotheses that share a posterior
 # Lists of a file whose spelling is compared with that of their references: all would
 # take minutes.
 LOOKED_AT = 2000
@@ -52,7 +61,8 @@ class MwerSettings(ModelSettings):
     pooling: Annotated[str, require_one_of(POOLINGS)] | None = None
     # lambda of P3, eq. 8 and 9; None: find_tuned_weight
     first_pass_weight: Weight | None = None
-    posterior_scale: Positive | None = None  # see MwerLoss; None: find_scale
+    # see MwerLoss; None: find_scale, "first_pass": find_scale_by_spread
+    posterior_scale: Positive | Literal["first_pass"] | None = None
     ce_weight: Weight = 0.0  # alpha of MWER + alpha CE
     positions: Count | None = None  # most tokens of a forward pass
     depth: Count | None = None  # most texts of a list, None for all
@@ -108,7 +118,7 @@ def train_rescorer(
     weight = config.first_pass_weight
     if weight is None:
         weight = find_tuned_weight(scorer, dev)
-    scale = config.posterior_scale or find_scale(weight)
+    scale = choose_scale(config.posterior_scale, weight, train_on)
     loss = MwerLoss(weight, scale, config.ce_weight)
     scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
     report = train_mwer(
@@ -169,15 +179,53 @@ def train_mwer(
     # What is tuned on dev differs in the last digits on another type of CPU.
     for name, value in asdict(loss).items():
         key[name] = float(f"{value:.5g}")
+    watch = Watch(loss, dev, log)
     task = TrainingTask(
         module=scorer,
         examples=examples,
         backward=lambda batch: backward(scorer, batch, loss),
-        evaluate=lambda: evaluate(scorer, dev, loss),
+        evaluate=lambda: watch.note(evaluate(scorer, dev, loss)),
         best_by=("wer", "mwer"),
         save=scorer.save,
     )
-    return train(task, settings, output, key, log)
+    report = train(task, settings, output, key, log)
+    watch.warn_of_flat_scores(report)
+    return report
+
+
+class Watch:
+    """Warn of trainings by MWER that can learn nothing, or have not."""
+
+    def __init__(
+        self, loss: MwerLoss, dev: Sequence[Example], log: Callable[[str], None]
+    ):
+        self.log = log
+        self.has_warned = False
+        spread = measure_spread([item.nbest for item in dev], FIRST_PASS)
+        self.of_first_pass = loss.first_pass_weight * spread
+
+    def note(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the numbers of an evaluation; warn once of one-hot posteriors."""
+        if values["effective"] < ENOUGH_EFFECTIVE and not self.has_warned:
+            self.has_warned = True
+            self.log(
+                f"warning: {values['effective']:.2f} effective hypotheses share the "
+                "posterior of a list, so that expected errors have hardly a gradient: "
+                f"soften it by posterior_scale: {FROM_SPREAD}, or by a number"
+            )
+        return values
+
+    def warn_of_flat_scores(self, report: Mapping[str, Any]) -> None:
+        """Warn if the model that was kept scores all hypotheses of a list alike."""
+        best = report["best_step"]
+        kept = next(each for each in report["history"] if each["step"] == best)
+        spread = kept.get("dev_spread", math.inf)  # older reports have none
+        if spread < FLAT * self.of_first_pass:
+            self.log(
+                "warning: the scores of the trained model hardly differ within a list "
+                f"({spread:.2g} in the mean, the first pass {self.of_first_pass:.2g}): "
+                "it has learnt next to nothing"
+            )
 
 
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
@@ -201,6 +249,26 @@ def _read(
             log(line)
         found += own
     return found
+
+
+def choose_scale(
+    given: float | str | None, weight: float, lists: Sequence[NBest]
+) -> float:
+    """Return the posterior scale that a config asks for."""
+    if given is None:
+        return find_scale(weight)
+    if given == FROM_SPREAD:
+        return find_scale_by_spread(weight, lists)
+    return float(given)
+
+
+def find_scale_by_spread(weight: float, lists: Sequence[NBest]) -> float:
+    """Return the posterior scale, at most 1, at which the weighted first pass differs by
+    1 within a list: the mean of standard deviations.
+
+    The default leaves a first pass as it is whose own posteriors are nearly one-hot.
+    """
+    return 1.0 / max(1.0, weight * measure_spread(lists, FIRST_PASS))
 
 
 def find_scale(weight: float) -> float:
@@ -235,7 +303,7 @@ def evaluate(
 
     ``wer`` is in percent with ``lambda`` tuned on these lists; ``mwer``, the expected
     word errors per utterance, and ``effective``, the hypotheses that share the
-    posterior, are by the loss.
+    posterior, are by the loss; ``spread`` is how much the scores differ in a list.
     """
     scored = score_own_lists(scorer, [item.nbest for item in examples])
     tuned = tune(scored, [SCORES])
@@ -246,6 +314,7 @@ def evaluate(
     found = {
         "wer": 100 * tuned.errors / tuned.words,
         "lambda": tuned.weights[FIRST_PASS],
+        "spread": measure_spread(scored, SCORES),
     }
     for name, value in loss.compute_mwer(scores, examples).items():
         found[name] = value.item()

@@ -14,6 +14,8 @@ from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training import mwer_training
 from espnet_ext.rescore.training.mwer import MwerLoss, make_examples
 from espnet_ext.rescore.training.mwer_training import (
+    Watch,
+    choose_scale,
     evaluate,
     find_tuned_weight,
     train_mwer,
@@ -288,3 +290,35 @@ def test_a_reference_is_taken_where_cross_entropy_needs_it(tmp_path):
             tmp_path / "ce",
             quiet,
         )
+
+
+@pytest.mark.parametrize(("scale", "number"), [(1.0, 1), (0.01, 0)])
+def test_posteriors_that_are_nearly_one_hot_are_warned_of_once(tmp_path, scale, number):
+    said: list[str] = []
+    loss = MwerLoss(first_pass_weight=50.0, posterior_scale=scale)
+    settings = SETTINGS.model_copy(update={"epochs": 2, "evaluate_every": 1})
+    scorer = make_scorer("gpt2")
+    train_mwer(scorer, LISTS, LISTS, loss, settings, tmp_path, said.append)
+    assert sum("warning" in line and "effective" in line for line in said) == number
+
+
+@pytest.mark.parametrize(("spread", "number"), [(0.001, 1), (0.1, 0)])
+def test_a_trained_model_whose_scores_hardly_differ_is_warned_of(spread, number):
+    said: list[str] = []
+    hyps = (Hypothesis("A", 0.0), Hypothesis("B", -2.0))
+    examples = make_examples([NBest("u", hyps, ref="A")])
+    watch = Watch(MwerLoss(first_pass_weight=3.0), examples, said.append)
+    assert watch.of_first_pass == pytest.approx(3.0)  # of 0 and -6
+    history = [{"step": 0, "dev_spread": 5.0}, {"step": 9, "dev_spread": spread}]
+    watch.warn_of_flat_scores({"best_step": 9, "history": history})
+    assert len(said) == number
+
+
+def test_the_posterior_scale_is_chosen_by_what_a_config_says():
+    hyps = (Hypothesis("A", 0.0), Hypothesis("B", -4.0))  # a spread of 2
+    lists = [NBest("u", hyps), NBest("one", hyps[:1])]
+    assert choose_scale(0.3, 4.0, lists) == 0.3
+    assert choose_scale(None, 4.0, lists) == 0.25
+    assert choose_scale("first_pass", 4.0, lists) == pytest.approx(1 / 8)
+    assert choose_scale("first_pass", 0.1, lists) == 1.0
+    assert choose_scale("first_pass", 4.0, lists[1:]) == 1.0
