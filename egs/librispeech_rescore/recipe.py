@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,24 @@ from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
-from espnet_ext.recipe.librispeech import choose_dev_set, dev_sets, lm_text, test_sets
+from espnet_ext.recipe.librispeech import choose_dev_set, lm_text
+from espnet_ext.recipe.options import split_names
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import average_step, make_free_arguments, name_average
-from espnet_ext.rescore import ScorerKind
+from espnet_ext.rescore import ScorerKind, is_gguf
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.synthetic.librispeech import make_lm_text
-from espnet_ext.tables.plan import merge_system_config
+from espnet_ext.tables.plan import FULL, load_scale, merge_system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.launch import is_kaldi_wrapper
 from espnet_ext.work.once import stamp_folders
 from espnet_ext.work.settings import check_settings, list_known
+from espnet_ext.work.yaml_files import deep_merge
 
 ESPNET = "espnet"  # a value of --first_pass
 # Sections of a family's training on the LM text, and those of systems that are trained
@@ -48,16 +51,57 @@ TRANSCRIPTS = ("ce_causal", "ce_masked")
 RULES = "librispeech"
 MODELS = ("whisper", "gpt2", "bert")  # options: folders, or names on the hub
 LISTS = "nbest_lists"  # an option: lists in place of a first pass
+LATENCY = "latency"  # a column of tables
 PARTS = "first_pass_parts"  # an option and a setting: what their score is made of
+TRAIN_LISTS = "train_lists"  # an option: the parts of these lists to train on
 HERE = Path(__file__).parent
+OUR_LISTS = HERE / "lists"  # of the synthetic corpus, which come with the recipe
+
+
+def has_lists_alone(run: Run) -> bool:
+    """Is the corpus nothing but lists of the user's own?"""
+    given = run.path(LISTS)
+    return run.synthetic and given is not None and OUR_LISTS not in given.parents
+
+
+def test_sets(run: Run) -> list[str]:
+    """The parts on which systems are compared; of lists alone, those that are there."""
+    given = run.path(LISTS)
+    sets = librispeech.test_sets(run)
+    if given is None or not has_lists_alone(run):
+        return sets
+    return [part for part in sets if find_lists(given, part)] or sets
+
+
+def dev_sets(run: Run) -> list[str]:
+    """The parts on which trainings are watched and weights are tuned: those of the test
+    sets.
+    """
+    needed = [choose_dev_set(run, part) for part in test_sets(run)]
+    return list(dict.fromkeys(needed))
 
 
 def train_parts(run: Run) -> list[str]:
     """The parts that language models are trained on: not the one that an ESPnet model
-    of the first pass has learnt.
+    of the first pass has learnt. Rows that train nothing need no lists of them.
     """
+    if run.options[TRAIN_LISTS]:
+        return split_names(run.options[TRAIN_LISTS])
+    if run.path(LISTS) and not trained_rows(run):
+        return []
     parts = librispeech.train_parts(run)
     return parts[1:] if run.options["first_pass"] == ESPNET else parts
+
+
+def trained_rows(run: Run) -> list[str]:
+    """The rows of the run whose systems are trained."""
+    trained = {system.name for system in run.systems if system.kind == TRAIN}
+    return [
+        row.name
+        for table in run.selected
+        for row in table.rows
+        if row.system in trained
+    ]
 
 
 def list_parts(run: Run) -> list[str]:
@@ -76,6 +120,10 @@ def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
 
 
 def data(run: Run) -> None:
+    if left_out := [
+        part for part in librispeech.test_sets(run) if part not in test_sets(run)
+    ]:
+        show(f"there are no lists of {', '.join(left_out)}, which is not tested")
     if run.synthetic and lists_are_whole(run):
         run_jobs([text_steps(run)])
         return
@@ -109,7 +157,7 @@ def text_steps(run: Run) -> Iterator[Step]:
             inputs=[source],
             outputs=[folder / name for name in ("text", "utt2spk", "spk2utt")],
         )
-    if not run.path("lm_text"):
+    if not run.path("lm_text") and not has_lists_alone(run):
         yield Step(
             name="text of language models",
             log=run.datadir / "log" / "lm_text.log",
@@ -187,11 +235,7 @@ def check(run: Run) -> None:
     choose_selection(run)
     if run.own:
         check_own_config(run, run.own)
-    if not train_parts(run):
-        raise InputError(
-            "--first_pass espnet learns from all parts that --clean_only leaves: "
-            "use --first_pass whisper"
-        )
+    check_train_parts(run)
     if given and (
         missing := [part for part in list_parts(run) if not find_lists(given, part)]
     ):
@@ -201,7 +245,71 @@ def check(run: Run) -> None:
             f"{missing[0].replace('-', '_')}, an output folder of ESPnet, or such "
             "a name with .jsonl or .jsonl.gz"
         )
-    if not run.synthetic and any(system.config for system in run.systems):
+    if has_lists_alone(run) and not lists_are_whole(run):
+        raise InputError(
+            f"--{LISTS} {given}: without a corpus, lists are JSONL with references: "
+            "make them by espnet-ext nbest convert --ref"
+        )
+    check_models(run)
+    if any(is_adapted(run, name) for name in names_of_models(run)):
+        require_lm_text_of(run)
+
+
+def check_train_parts(run: Run) -> None:
+    """Refuse rows without anything to train on, and training on what is scored."""
+    rows = trained_rows(run)
+    named = run.options[TRAIN_LISTS]
+    if named and not run.path(LISTS):
+        raise InputError(
+            f"--{TRAIN_LISTS} {named}: names parts of --{LISTS}: give both"
+        )
+    if both := {*train_parts(run)} & {*dev_sets(run), *test_sets(run)}:
+        raise InputError(
+            f"--{TRAIN_LISTS} {named}: {both.pop()} is a development or test set"
+        )
+    if train_parts(run) or not rows:
+        return
+    if run.path(LISTS):
+        raise InputError(
+            f"{', '.join(rows)}: there is nothing to train on: name lists by "
+            f"--{TRAIN_LISTS}"
+        )
+    raise InputError(
+        "--first_pass espnet learns from all parts that --clean_only leaves: "
+        "use --first_pass whisper"
+    )
+
+
+def check_models(run: Run) -> None:
+    """Refuse language models that cannot be made, or that lack what a row needs."""
+    has_text = run.path("lm_text") or not has_lists_alone(run)
+    for system in run.systems:
+        if not system.config:
+            continue
+        family = family_of(merge_system_config(run.sections, system)["lm"])
+        given = run.options[family]
+        if makes_models(run) and not given and not has_text:
+            raise InputError(
+                f"{system.name}: there is no text to make a small model from: "
+                f"give --{family}, a folder or a name on the hub, or --lm_text"
+            )
+        is_scored_by_words = not system.config.endswith("_pooled")
+        if given and family == "bert" and is_scored_by_words:
+            require_word_layer(given, system.name)
+
+
+def require_word_layer(model: str, system: str) -> None:
+    """Refuse a BERT without a layer that predicts words for a row that needs one."""
+    if not predicts_words(model):
+        raise InputError(
+            f"--bert {model}: has no layer that predicts masked words, which {system} "
+            "needs: choose rows of RescoreBERT, or another model"
+        )
+
+
+def require_lm_text_of(run: Run) -> None:
+    """Refuse adaptation without a text; that of the synthetic corpus is made."""
+    if not run.synthetic:
         require_lm_text(lm_text(run))
 
 
@@ -297,13 +405,10 @@ def report_steps(run: Run) -> Iterator[Step]:
 
 
 def language_model(run: Run) -> None:
-    names = sorted(
-        {
-            merge_system_config(run.sections, system)["lm"]
-            for system in run.systems
-            if system.config
-        }
-    )
+    names = [name for name in names_of_models(run) if is_adapted(run, name)]
+    for name in names_of_models(run):
+        if name not in names:
+            show(f"{given_model(run, name)}: rows begin with it as it is")
     run_side_by_side(
         without_prefix(run),
         {
@@ -312,6 +417,65 @@ def language_model(run: Run) -> None:
             for seed in run.seeds
         },
     )
+
+
+def names_of_models(run: Run) -> list[str]:
+    """The language models that the rows of a run begin with, by their names in P3."""
+    return sorted(
+        {
+            merge_system_config(run.sections, system)["lm"]
+            for system in run.systems
+            if system.config
+        }
+    )
+
+
+def family_of(name: str) -> str:
+    """The option that replaces a language model of P3: gpt2 or bert."""
+    return name.partition("-")[0]
+
+
+def makes_models(run: Run) -> bool:
+    """Does the scale make its language models from scratch?"""
+    return run.sections["settings"]["make_lms"]
+
+
+def given_model(run: Run, name: str) -> Path | str:
+    """The language model that is given in place of one of P3, or P3's: a folder or a
+    file, whose contents count, or a name on the hub.
+    """
+    return find_model(run.options[family_of(name)] or name)
+
+
+def find_model(name: str) -> Path | str:
+    """Return a folder or a file as a path, a name on the hub as it is."""
+    return Path(name) if Path(name).exists() else name
+
+
+def is_adapted(run: Run, name: str) -> bool:
+    """Is a language model adapted to a text first? With lists alone there is none, and
+    a BERT that predicts no words cannot learn from one.
+    """
+    if has_lists_alone(run) and not run.path("lm_text"):
+        return False
+    given = run.options[family_of(name)]
+    return family_of(name) != "bert" or not given or predicts_words(given)
+
+
+@cache
+def predicts_words(model: str) -> bool:
+    """Has a masked language model its layer for words? An encoder alone has none."""
+    from espnet_ext.rescore.models.language_model import read_config
+
+    kinds = read_config(model).architectures or ()
+    return any(kind.endswith(("ForMaskedLM", "ForPreTraining")) for kind in kinds)
+
+
+def initial_model(run: Run, name: str, seed: int) -> Path | str:
+    """What the rows of a language model begin with: adapted, or as it is given."""
+    if is_adapted(run, name):
+        return adapted(run, name, seed) / "model"
+    return given_model(run, name)
 
 
 def without_prefix(run: Run) -> Run:
@@ -344,11 +508,10 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
     from espnet_ext.rescore.training.lm_training import TextFiles
     from espnet_ext.rescore.training.small_models import make_language_model
 
-    family, folder = name.partition("-")[0], adapted(run, name, seed)
+    family, folder = family_of(name), adapted(run, name, seed)
     text = lm_text(run)
-    model: Path | str = run.options[family] or name
-    model = Path(model) if Path(model).is_dir() else model  # whose contents count
-    if run.sections["settings"]["make_lms"] and not run.options[family]:
+    model = given_model(run, name)
+    if makes_models(run) and not run.options[family]:
         model = folder / "made"
         yield Step(
             name=f"make {family} (seed {seed})",
@@ -366,10 +529,23 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
         "texts": TextFiles(text=(text,)),
         "dev_texts": TextFiles(transcripts=texts_of(run, dev_sets(run))),
     }
-    log, config = folder / "log" / "adapt.log", run.sections[ADAPTATION[family]]
+    log = folder / "log" / "adapt.log"
+    config = with_pretrained_rate(run, family, ADAPTATION[family], {})
     yield training_step(
         run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts
     )
+
+
+def with_pretrained_rate(
+    run: Run, family: str, section: str, overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the config of a training: for a pretrained model with the paper's learning
+    rate, since small scales have one for small models from scratch.
+    """
+    config = deep_merge(run.sections[section], overrides)
+    if makes_models(run) and run.options[family] and "lr" not in overrides:
+        config["lr"] = load_scale("", FULL)[section]["lr"]
+    return config
 
 
 def training_step(
@@ -400,7 +576,7 @@ def training_step(
         function=train_rescorer if "lists" in corpus else adapt_language_model,
         arguments={"values": values, "output": folder, **corpus},
         free={"ngpu": run.ngpu},
-        inputs=files_of_model(model) if isinstance(model, Path) else [],
+        inputs=files_of_model(model),
         outputs=[folder / "model"],
         resumes=folder,
         launch=run.launch,
@@ -417,8 +593,14 @@ def precision(run: Run, passes: bool) -> dict[str, Any]:
     )
 
 
-def files_of_model(folder: Path) -> list[Path]:
-    """What a language model in a folder depends on."""
+def files_of_model(folder: Path | str) -> list[Path]:
+    """What a language model depends on: the contents of a folder, or a GGUF file; none
+    of a name on the hub.
+    """
+    if isinstance(folder, str):
+        return []
+    if is_gguf(folder):
+        return [folder]
     return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
 
 
@@ -441,10 +623,8 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     if system.kind != TRAIN:
         return
     run.write_system_config(system)  # for people
-    config, folder = (
-        merge_system_config(run.sections, system),
-        run.locate_training(system, seed),
-    )
+    config = training_config(run, system)
+    folder = run.locate_training(system, seed)
     parts = train_parts(run)
     corpus: dict[str, Any] = {
         "lists": lists_of(run, parts),
@@ -456,13 +636,24 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
             "texts": TextFiles(transcripts=texts),
             "dev_texts": TextFiles(transcripts=dev),
         }
-    model, log = (
-        adapted(run, config["lm"], seed) / "model",
-        folder / "log" / "train.log",
-    )
+    model = initial_model(run, config["lm"], seed)
+    log = folder / "log" / "train.log"
     yield training_step(
         run, f"train {system.name}/seed{seed}", log, config, model, folder, seed, corpus
     )
+
+
+def training_config(run: Run, system: System) -> dict[str, Any]:
+    """Return the config of a system's training. A model that begins as it is has no
+    casing of its own: texts are written for it as for one that is adapted.
+    """
+    config = merge_system_config(run.sections, system)
+    family = family_of(config["lm"])
+    if system.name not in run.own_systems and system.config:
+        config = with_pretrained_rate(run, family, system.config, system.overrides)
+    if not is_adapted(run, config["lm"]):
+        config.setdefault("casing", run.sections[ADAPTATION[family]]["casing"])
+    return config
 
 
 def rescoring(run: Run) -> None:
@@ -478,15 +669,10 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
         lists, dev_lists = lists_of(run, (part, choose_dev_set(run, part)))
         output = folder / "decode_default" / part
         if system.config:
-            lm = merge_system_config(run.sections, system)["lm"]
-            model = (
-                folder / "model"
-                if system.kind == TRAIN
-                else adapted(run, lm, seed) / "model"
+            job = SecondPass(
+                lists, output, tune_on=(dev_lists,), scores=run.expdir / "scores"
             )
-            yield rescore_step(
-                run, system.name, model, SecondPass(lists, output, tune_on=(dev_lists,))
-            )
+            yield rescore_step(run, system, seed, job)
             continue
         depth = 1 if system.method == "first_pass" else None
         yield Step(
@@ -499,23 +685,38 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
         )
 
 
-def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
-    """Rescore a test set's lists by a trained model."""
+def rescore_step(run: Run, system: System, seed: int, job: SecondPass) -> Step:
+    """Rescore a test set's lists by a system's model."""
     part = job.output.name
+    model = scoring_model(run, system, seed)
     return Step(
-        name=f"rescore {part} by {model.parent.relative_to(run.expdir)}",
+        name=f"rescore {part} by {run.name_training(system, seed)}",
         log=job.output / "log" / "rescore.log",
         function=rescore,
-        arguments={
-            "job": job,
-            "models": [LanguageModel(str(model), name, **precision(run, True))],
-        },
+        arguments={"job": job, "models": [model]},
         free={"ngpu": run.ngpu},
-        inputs=[*files_of_model(model), job.nbest, *job.tune_on],
+        inputs=[*files_of_model(find_model(model.path)), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.models.scorers"],
         launch=run.decode_launch,
     )
+
+
+def scoring_model(run: Run, system: System, seed: int) -> LanguageModel:
+    """The model that scores lists for a system; one that no training has written has no
+    scorer and casing of its own.
+    """
+    options = precision(run, True)
+    if system.kind == TRAIN:
+        model = run.locate_training(system, seed) / "model"
+        return LanguageModel(str(model), system.name, **options)
+    config = merge_system_config(run.sections, system)
+    name = config["lm"]
+    if is_adapted(run, name):
+        path = str(adapted(run, name, seed) / "model")
+        return LanguageModel(path, system.name, **options)
+    own = {"scorer": config["scorer"], "casing": config["casing"]}
+    return LanguageModel(str(given_model(run, name)), system.name, **own, **options)
 
 
 def scoring(run: Run) -> None:
@@ -523,6 +724,9 @@ def scoring(run: Run) -> None:
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.locate_training(system, 1).parent)
+    shown = {column.name for table in run.selected for column in table.columns}
+    if LATENCY not in shown:
+        return
     scorers = {
         run.locate_training(system, 1): scorer_of(run, system)
         for system in run.systems
@@ -567,6 +771,13 @@ def measure_latency(
     bench.measure_scorer(scorer, output, options, choose_device(ngpu))
 
 
+def tables(run: Run) -> None:
+    """Write tables; results on lists of the user's own carry the lists' name."""
+    given = run.path(LISTS)
+    own = given.name if given and has_lists_alone(run) else None
+    asr.tables(run, corpus=own)
+
+
 def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose lists are not Whisper's."""
     names = []
@@ -587,6 +798,7 @@ RECIPE = Recipe(
         "lm_text": "",
         LISTS: "",
         PARTS: "",
+        TRAIN_LISTS: "",
         "first_pass": "whisper",
         **dict.fromkeys(MODELS, ""),
         "clean_only": "false",
@@ -603,6 +815,7 @@ RECIPE = Recipe(
     check=check,
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=variant,
+    replaces_corpus=lambda options: bool(options[LISTS]),
     untagged=("first_pass", PARTS, "positions"),
     uses_gpu_here=lambda run: "rescoring" if uses_models(run) else "",
     stages={
@@ -613,6 +826,6 @@ RECIPE = Recipe(
         "training": training,
         "rescoring": rescoring,
         "scoring": scoring,
-        "tables": asr.tables,
+        "tables": tables,
     },
 )

@@ -8,6 +8,7 @@
 #   ./run.sh --first_pass espnet --rows 'GPT-2 CE'         # the lists of an ESPnet model that is trained first
 #   ./run.sh --nbest_lists lists/mini --table 1            # all systems, on lists that come with the recipe
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --ngpu 1
+#   ./run.sh --scale lists --nbest_lists LibriSpeech-lists --gpt2 SmolLM2.gguf --table lists --rows 'first pass,SmolLM2 untrained'  # no corpus
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # your own lists
 #
 # shellcheck disable=SC2034
@@ -16,7 +17,7 @@ set -euo pipefail
 # What to run
 table=1          # number of a table of the paper, several separated by commas, or all
 rows=            # rows of the table by name, separated by commas; all if empty
-scale=mini       # smoke|mini|mini_again|full: size of the models and of the synthetic corpus; full is the paper's
+scale=mini       # smoke|mini|mini_again|lists|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds, separated by commas
 rescorer_config= # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
@@ -26,14 +27,15 @@ rehearse=false   # true: check the corpora and try all stages on the longest utt
 # Models
 first_pass=whisper # whisper|espnet: what makes the N-best lists; espnet is trained on the first training part, MWER on the others
 whisper=         # folder or hub name of a Whisper model; the scale's own choice if empty
-gpt2=            # folder or hub name of the causal language model; the scale's own choice if empty
-bert=            # folder or hub name of the masked language model; the scale's own choice if empty
+gpt2=            # folder, GGUF file or hub name of the causal language model; the scale's own choice if empty
+bert=            # folder or hub name of the masked language model; the scale's own choice if empty; an encoder alone serves RescoreBERT
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder, test_clean for test-clean) or PART.jsonl[.gz]
 first_pass_parts= # parts of the scores of these lists and their weights, such as decoder=.6,ctc=.4; their total if empty
+train_lists=     # parts of these lists to train on, separated by commas, such as train: train.jsonl; the scale's own parts if empty
 clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage

@@ -73,6 +73,8 @@ class Recipe:
     paths: Sequence[str] = ()  # those of them that are files or folders
     models: Sequence[str] = ()  # those that name a model: a folder, or one on the hub
     choices: Mapping[str, Sequence[str]] = EMPTY  # those that take one of a few values
+    # do these options give all data, so that ``--scale full`` needs no corpus?
+    replaces_corpus: "Callable[[Mapping[str, str]], bool]" = lambda options: False
     # the paths that ``--scale full`` needs, besides ``corpus``
     needed: Sequence[str] = ()
     # ends the names of a run's folders

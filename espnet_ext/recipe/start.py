@@ -53,7 +53,10 @@ def prepare(
     options = check_options(recipe, given, Path.cwd(), folder.resolve())
     os.chdir(folder)
     if options["scale"] == "full":
-        for name in (recipe.corpus_given(options), *recipe.needed):
+        corpus = (
+            [] if recipe.replaces_corpus(options) else [recipe.corpus_given(options)]
+        )
+        for name in (*corpus, *recipe.needed):
             if not options[name]:
                 raise InputError(
                     f"--scale full needs --{name} DIR; README.md says what it "

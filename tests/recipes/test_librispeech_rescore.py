@@ -5,7 +5,6 @@ one's own, and mistakes.
 import gzip
 import json
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -156,22 +155,6 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
     assert text.splitlines() == [
         f"{key} {best}".strip() for key, best in sorted(first.items())
     ]
-
-
-def test_lists_with_references_need_no_speech(tmp_path):
-    (tmp_path / "lists").mkdir()
-    line = {"utt_id": "1-2-3", "ref": "A B", "hyps": [{"text": "A", "score": -1.0}]}
-    for part in ("train-clean-100", "train-other-500"):
-        (tmp_path / f"lists/{part}.jsonl").write_text(json.dumps(line) + "\n")
-    for kind, condition in product(("dev", "test"), ("clean", "other")):
-        path = tmp_path / f"lists/{kind}-{condition}.jsonl"
-        path.write_text(json.dumps(line) + "\n")
-    options = ("--rows", "first pass", "--nbest_lists", str(tmp_path / "lists"))
-    run(*options, "--stop_stage", "2", folder=tmp_path)
-    assert (tmp_path / "data/test-clean/text").is_file()
-    assert not (tmp_path / "data/test-clean/wav.scp").exists()
-    made = [path.name for path in (tmp_path / "data/corpus").iterdir()]
-    assert made == ["librispeech-lm-norm.txt.gz"]
 
 
 def write_espnet_output(folder: Path, lines: list[dict]) -> None:
