@@ -53,6 +53,7 @@ def average_checkpoints(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
         raise InputError("there are no checkpoints to average")
     sums: dict[str, torch.Tensor] = {}
     shapes: dict[str, tuple[int, ...]] = {}
+    # one file at a time, since all of them need not fit into memory
     for file in files:
         state = load_parameters(file)
         own_shapes = read_shapes(state)
@@ -68,6 +69,7 @@ def average_checkpoints(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
             else:
                 sums[key] = value
     means = {}
+    # of the last file, which has the names and the types of all
     for key, value in state.items():
         mean = sums[key] / len(files) if value.is_floating_point() else value
         means[key] = mean.to(value.dtype)
@@ -107,6 +109,7 @@ def list_best_epochs(
             f"{folder / 'checkpoint.pth'}: no {phase}.{key} to take the {mode} "
             "of: name another criterion"
         )
+    # of equals the earlier first, as ESPnet's reporter has it; ``reverse`` keeps that
     order = sorted(values, key=lambda epoch: values[epoch], reverse=mode == "max")
     return _list_files(folder, order[:count])
 

@@ -210,6 +210,7 @@ def make_strict(load: Callable[..., Any]) -> Callable[..., Any]:
         # ESPnet would ask on the terminal whether to load an unsafe file.
         if model_file is not None:
             load_parameters(model_file, "meta")
+        # where ESPnet looks for it, too
         config = Path(config_file or Path(str(model_file)).parent / "config.yaml")
         try:
             model, args = load(task, config_file, model_file, *arguments, **options)
@@ -227,6 +228,8 @@ def make_strict(load: Callable[..., Any]) -> Callable[..., Any]:
                 f"{config_file}: no checkpoint is given: the model would have "
                 "random parameters"
             )
+        # after loading, which ESPnet does with strict=False: what is missing has kept
+        # its random values. With adapters, a checkpoint may hold only these.
         if not getattr(args, "use_adapter", False):
             check_checkpoint(model_file, model)
         check_values(model_file, model)

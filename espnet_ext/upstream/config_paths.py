@@ -32,6 +32,7 @@ def find_named_files(
         needed = key.endswith(NEEDED)
         candidates = [base / value for base in bases]
         path = next((each for each in candidates if each.exists()), None)
+        # a text with a slash that is nowhere is no path, unless its key says so
         if path is not None and path.is_file():
             found[value] = path.resolve()
         elif path is not None and (is_path or needed):
@@ -68,6 +69,7 @@ def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
     if isinstance(value, Mapping):
         return {name: replace_paths(item, paths, name) for name, item in value.items()}
     if isinstance(value, list):
+        # a token may be spelt like a file
         return value if key in WORDS else [replace_paths(item, paths) for item in value]
     return paths.get(value, value) if isinstance(value, str) else value
 

@@ -69,6 +69,7 @@ def check_config_file(parser: argparse.ArgumentParser, words: Sequence[str]) -> 
     InputError: it is no YAML mapping, is empty, or has a value that its option cannot
     take.
     """
+    # a parser of its own, since ESPnet's would read the file while it parses
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     scan.add_argument("--config")
     found, _ = scan.parse_known_args(list(words))
@@ -95,6 +96,7 @@ def check_config_file(parser: argparse.ArgumentParser, words: Sequence[str]) -> 
 
 def find_misfit(action: argparse.Action, value: Any) -> str | None:
     """Say what the value of an option must be, if it is not; None if it fits."""
+    # ``encoder_conf`` and the like
     if isinstance(action, NestedDictAction):
         fits = isinstance(value, Mapping) or (value is None and action.default is None)
         return None if fits else "a mapping (key: value), {} for none"
@@ -141,6 +143,7 @@ def _check_item(action: argparse.Action, value: Any) -> str | None:
         names = [str(choice) for choice in action.choices]
         return None if str(value) in names else f"one of {', '.join(names)}"
     wanted, name = TYPES.get(action.type, ((object,), ""))
+    # true is a whole number to Python, and would be taken for 1
     if isinstance(value, bool) and bool not in wanted:
         return name
     return None if isinstance(value, wanted) else name
@@ -203,5 +206,6 @@ def check_ranges(values: Mapping[str, Any]) -> None:
                 raise InputError(f"{name} is {value}, but must be at least {least}")
     for name in ABOVE_ZERO:
         value = values.get(name)
+        # "not above" instead of "at most", so that NaN is refused, too
         if isinstance(value, int | float) and not value > 0:
             raise InputError(f"{name} is {value}, but must be above 0")

@@ -76,6 +76,7 @@ def decode_all(
     writes them, and their logs; those that are done are skipped. The shards of all jobs
     share the workers and their models.
     """
+    # all of them before the first runs: a fault in the last one is no fault after hours
     planned = [(job.output, plan_shards(job, nj)) for job in jobs]
     ngpu = max(job.ngpu for job in jobs)
     work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
@@ -99,6 +100,7 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
     """
     _check_job(job)
     features = job.data / FEATURES
+    # Kaldi's data dirs may have both: the audio is what a model with a frontend takes
     if features.is_file() and not (job.data / AUDIO).exists():
         name = FEATURES
         audio = read_table(features)
@@ -113,6 +115,7 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
         *espnet_options.list_option_values(options),
         _find_bpemodel(job.model_config),
     ]
+    # models and configs by their contents, audio by size and time: it is much larger
     inputs = work.fingerprint(options, work.hash_files(files))
     wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD))
     count = min(len(audio), wanted)
@@ -198,6 +201,7 @@ def decode_shard(shard: Shard) -> None:
 
         def build_or_reuse(**options: Any) -> Any:
             speech2text = inference.reuse_speech2text(**options)
+            # here, where the model is known, and before the first utterance is searched
             if name == AUDIO:
                 config = vars(speech2text.asr_train_args)
                 rate = espnet_options.read_sampling_rate(config)
@@ -244,6 +248,7 @@ def merge_results(
         if name.parts[0] == BEST:
             target = output / name.name
             targets.append(target)
+            # a search may end with fewer than nbest hypotheses, but has a best one
             if name.name.startswith(("text", "token", "score")):
                 _require_all(lines, utterances, target)
             if name.name == "score":

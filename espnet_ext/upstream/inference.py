@@ -100,6 +100,7 @@ def build_speech2text(
         prior_file,
         prior_weight,
     )
+    # last, when the modules are those that will compute
     if quantised:
         quantise(speech2text, modules, dtype)
     return speech2text
@@ -153,11 +154,13 @@ def reuse_speech2text(**options: Any) -> Any:
         return _make_loader(task, load)(config_file, model_file, device)
 
     load_or_reuse.strict = True  # type: ignore[attr-defined] # not checked twice
+    # ESPnet builds the ASR model and the language model of a search by this method
     reused: Any = classmethod(load_or_reuse)
     with patch.object(AbsTask, "build_model_from_file", reused):
         return build_speech2text(**options)
 
 
+# Cached by the task, so that an ASR model and a language model stay side by side.
 @cache
 def _make_loader(task: type, build: Callable) -> Callable:
     """Return a task's ``build_model_from_file`` that keeps its last model."""
@@ -182,6 +185,8 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
         ours["batch_size"] = kwargs["batch_size"]
         kwargs["batch_size"] = 2  # any number above 1 makes ESPnet call batch_decode
 
+    # utterances are read one by one: as many as memory has room for are searched at
+    # once
     def load_windows(*data: Any, **arguments: Any) -> Iterator:
         return read_windows(load(*data, **arguments | {"batch_size": 1}))
 
@@ -190,6 +195,7 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
 
         @staticmethod
         def from_pretrained(**arguments: Any) -> Any:
+            # ESPnet's own, which ``build`` calls, finds its class by this name
             asr_inference.Speech2Text = original
             return build(**arguments | ours)
 

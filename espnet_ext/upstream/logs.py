@@ -26,6 +26,7 @@ def escape_logged_controls() -> None:
     ESPnet logs values of configs, which come from anybody. Calling it again changes
     nothing.
     """
+    # the factory of records, not a filter: that of a logger sees its own records alone
     make = logging.getLogRecordFactory()
     if getattr(make, "escapes", False):
         return
@@ -36,7 +37,8 @@ def escape_logged_controls() -> None:
             text = record.getMessage()
         except (TypeError, ValueError):  # which logging itself reports, with the place
             return record
-        record.msg, record.args = escape_controls(text), None
+        record.msg = escape_controls(text)
+        record.args = None  # they are in the text already
         return record
 
     setattr(make_escaped, "escapes", True)  # noqa: B010 - mypy knows no such attributes

@@ -56,6 +56,7 @@ def find_option_fault(error: BaseException) -> str | None:
     None: it was something else, such as a fault in a plugin of the user's.
     """
     stack = list(traceback.walk_tb(error.__traceback__))
+    # the outermost of the builders: what it called is to blame
     for place, (frame, _) in enumerate(stack):
         args = frame.f_locals.get("args")
         if frame.f_code.co_name in BUILDERS and isinstance(args, Namespace):
@@ -78,6 +79,7 @@ def _explain_failed_build(
     for frame in frames:
         if "self" in frame.f_locals:
             failed_in.add(type(frame.f_locals["self"]))
+    # an option that is named is the surest cause, and so looked for first
     for key in KEYS:
         for fault in _find_option_faults(key, args, failed_in, str(error)):
             return fault
@@ -193,6 +195,7 @@ def check_options(key: str, name: str, found: type, options: Mapping[str, Any]) 
     any option on to another is not asked for names.
     """
     parameters = inspect.signature(found).parameters.values()
+    # ``**options``
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
     names = {each.name for each in parameters}
     for option, value in options.items():
@@ -298,6 +301,7 @@ def _fits(value: Any, annotation: Any) -> bool | None:
         return False
     except (PydanticUserError, PydanticUndefinedAnnotation):
         return None
+    # pydantic takes true for 1, and "1" for 1
     if annotation in (int, float) and isinstance(value, bool):
         return False
     return not isinstance(value, str) or not isinstance(taken, int | float)

@@ -39,6 +39,7 @@ def prepare_process() -> None:
 def prepare_imports() -> None:
     """Say that ESPnet is being loaded, and make that faster and quieter."""
     escape_logged_controls()
+    # a fork of a process that has loaded it
     if "espnet2.tasks" in sys.modules:
         return
     say_loading()
@@ -94,6 +95,7 @@ def defer_type_checks() -> None:
         if target.__module__.startswith(EVERY_TRAINING):
             _waiting.append(checked)
 
+        # ESPnet reads signatures of functions, which ``wraps`` passes on
         @functools.wraps(target)
         def call(*arguments: Any, **named: Any) -> Any:
             return checked()(*arguments, **named)

@@ -35,6 +35,7 @@ class Padding:
         >>> [(rows.tolist(), length) for rows, length in padding.groups]
         [([1], 1), ([0, 2], 3)]
         """
+        # a wait for the device, once for all layers that use the padding
         numbers = lengths.tolist()
         distinct = sorted(set(numbers))
         if distinct == [max_length]:

@@ -73,12 +73,14 @@ def add_prior(
             "search: set it to 0"
         )
     prior = read_prior(prior_file)
+    # scores go by the numbers of tokens: the same ones in another order would not do
     if list(prior) != list(tokens):
         raise InputError(
             f"{prior_file}: its tokens are not the model's: give the prior of the "
             "model's own token list"
         )
     scorer = PriorScorer(np.array(list(prior.values())))
+    # where a search of ESPnet's looks for scorers of the whole vocabulary
     search.scorers["prior"] = scorer
     search.full_scorers["prior"] = scorer
     search.weights["prior"] = -weight

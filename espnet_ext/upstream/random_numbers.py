@@ -12,27 +12,26 @@ from espnet2.iterators import category_iter_factory, sequence_iter_factory
 from espnet2.torch_utils import set_all_random_seed as seeding
 from espnet2.train import trainer
 
-_STEP = 1_000_003  # between ranks: a prime beyond any number of epochs and workers
-_seed_all, _seed_worker = (
-    seeding.set_all_random_seed,
-    sequence_iter_factory.worker_init_fn,
-)
+# Between ranks: a prime beyond any number of epochs and workers, which ESPnet adds to
+# the seed, so that no two processes ever draw the same.
+_STEP = 1_000_003
+_seed_all = seeding.set_all_random_seed
+_seed_worker = sequence_iter_factory.worker_init_fn
 
 
 def seed_by_rank() -> None:
     """Apply this to all trainings of this process. Calling it again changes nothing."""
-    for module in (
-        trainer,
-        seeding,
-    ):  # DeepSpeed's trainer, imported later, takes it from there
-        module.set_all_random_seed = seed_process
-    for factory in (sequence_iter_factory, category_iter_factory):
-        factory.worker_init_fn = seed_worker
+    trainer.set_all_random_seed = seed_process
+    # from where DeepSpeed's trainer, imported later, takes it
+    seeding.set_all_random_seed = seed_process
+    # modules that have imported the function by name
+    sequence_iter_factory.worker_init_fn = seed_worker
+    category_iter_factory.worker_init_fn = seed_worker
 
 
 def seed_process(seed: int) -> None:
     """Seed all generators of this process for an epoch."""
-    _seed_all(seed_of_rank(seed))
+    _seed_all(mix_in_rank(seed))
 
 
 def seed_worker(worker_id: int, base_seed: int = 0) -> None:
@@ -40,10 +39,12 @@ def seed_worker(worker_id: int, base_seed: int = 0) -> None:
 
     It was forked from its process, and so has its rank.
     """
-    _seed_worker(worker_id, seed_of_rank(base_seed))
+    _seed_worker(worker_id, mix_in_rank(base_seed))
 
 
-def seed_of_rank(seed: int) -> int:
+def mix_in_rank(seed: int) -> int:
     """Return the seed of this process, below 2 ** 32 as NumPy needs it."""
-    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    rank = 0
+    if torch.distributed.is_initialized():
+        rank = torch.distributed.get_rank()
     return (seed + _STEP * rank) % 2**32

@@ -42,6 +42,7 @@ def check_resumed(args: Namespace) -> None:
     if not _will_resume(args):
         return
     check_epochs(args)
+    # ESPnet writes it anew with these arguments, so it is read now
     folder = Path(args.output_dir)
     before = read_yaml(folder / CONFIG)
     now = vars(args)
@@ -170,6 +171,7 @@ def read_tokens(tokens: str | Sequence[str]) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"token_list: {tokens}: cannot be read: {error}") from None
     found = [line.rstrip() for line in lines]
+    # what follows the last line's end is no token
     return found[:-1] if found[-1] == "" else found
 
 
@@ -181,6 +183,7 @@ def check_tokens_of_start(args: Namespace) -> None:
     for given in args.init_param:
         path, source, target, excluded = split_init_param(given)
         config = Path(path).parent / CONFIG
+        # a model from elsewhere: its shapes are checked when it is loaded
         if not config.is_file():
             continue
         before = read_yaml(config).get(TOKEN_LIST) or []

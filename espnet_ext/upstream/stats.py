@@ -159,6 +159,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         task_class = getattr(import_module(module), name)
         options = [*shard.options, *_list_shard_options(folder)]
         args = espnet_options.parse_options(task_class.get_parser(), options)
+        # which changes the choices of ESPnet's ASR task alone
         light = without_networks() if task == "asr" else nullcontext()
         rate = espnet_options.read_sampling_rate(vars(args))
         try:
@@ -240,6 +241,7 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
     for part in PARTS:
         target = job.output / part
         target.mkdir(parents=True, exist_ok=True)
+        # complete files take the place of those of an earlier run
         for path in sorted((whole / part).iterdir()):
             os.replace(path, target / path.name)
         (whole / part).rmdir()

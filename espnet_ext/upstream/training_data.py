@@ -76,6 +76,7 @@ def check_training_data(args: Namespace) -> None:
     own = getattr(args, "iterator_type", "sequence") in ("task", "none")
     for part in PARTS:
         entries = getattr(args, f"{part}_data_path_and_name_and_type", [])
+        # folders of splits, for ESPnet's multiple_iterator, in place of tables
         in_splits = part == "train" and getattr(args, "multiple_iterator", False)
         if entries and not own and not in_splits:
             shapes = getattr(args, f"{part}_shape_file", [])
@@ -131,6 +132,7 @@ def _require_ids(
     lacking = [key for key in wanted if key not in found]
     if not lacking:
         return
+    # not one is there: another mistake than a line that is missing
     if len(lacking) == len(list(wanted)):
         raise InputError(
             f"{path}: has none of the utterances of {source}, such as {lacking[0]}: "
@@ -156,6 +158,7 @@ def _check_audio(path: Path, table: Mapping[str, str], args: Namespace) -> None:
     def inspect(key: str) -> Inspected:
         return inspect_audio(files[key], decode=False, rate=rate, mono=False)
 
+    # threads, since headers wait for the disk and not for the processor
     with ThreadPoolExecutor(THREADS) as pool:
         inspected = dict(zip(keys, pool.map(inspect, keys), strict=True))
     for key, found in inspected.items():

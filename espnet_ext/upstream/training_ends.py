@@ -42,7 +42,7 @@ def check_training_end(args: Namespace, optimizers: int = 1) -> None:
         return
     folder = Path(args.output_dir)
     epochs = load_epochs(folder)
-    last = max(epochs, default=0)
+    last = max(epochs, default=0)  # ESPnet counts epochs from 1
     if not last:
         raise InputError(f"{folder}: no epoch was trained: see the log")
     if optimizers == 1:

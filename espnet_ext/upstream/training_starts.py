@@ -112,6 +112,7 @@ def run(
 ) -> None:
     """Train as ESPnet does, after a look at the first utterances of a new training."""
     checkpoint = Path(trainer_options.output_dir) / "checkpoint.pth"
+    # its data were looked at when it began
     resumes = trainer_options.resume and checkpoint.exists()
     if not resumes and not trainer_options.no_forward_run:
         device = "cuda" if trainer_options.ngpu > 0 else "cpu"
@@ -188,11 +189,13 @@ def check_examples(model: Any, batches: Any, device: str = "cpu") -> set[str]:
 @torch.no_grad()
 def list_statistics(model: Any, batch: Mapping[str, Any], device: str) -> set[str]:
     """Return the names of the numbers that a model reports of a batch."""
+    # in training mode, running statistics would change before the first update
     model.eval()
     try:
         found = model(**to_device(batch, device))
     finally:
         model.train()
+    # ESPnet's models return loss, statistics and weight, as a tuple or by name
     statistics = found["stats"] if isinstance(found, dict) else found[1]
     return {name for name, value in statistics.items() if value is not None}
 
@@ -216,6 +219,7 @@ def find_faults(
         for each in (UNKNOWN, *SEPARATORS):
             if each in tokens:
                 say_nothing.add(tokens.index(each))
+        # an empty text is among them: that fault is named first
         faults[OUT_OF_LIST] = [say_nothing.issuperset(text) for text in texts]
     if _trains_ctc(model) and "speech_lengths" in batch:
         frames = _count_frames(model, batch, device)

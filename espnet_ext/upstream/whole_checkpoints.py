@@ -81,6 +81,7 @@ def complete_last_epoch(checkpoint: Path) -> Any:
     for left in folder.glob(".*.pth.*"):
         left.unlink(missing_ok=True)
     state = load_checkpoint(checkpoint)
+    # the checkpoint holds the parameters of its epoch, too
     model = folder / f"{state['reporter']['epoch']}epoch.pth"
     if not _is_whole(model):
         save(state["model"], model)

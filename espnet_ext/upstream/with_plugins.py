@@ -58,6 +58,7 @@ def run_checked(main: Callable[[], None]) -> None:
         with strict_loading(), checked_arguments(), checked_trainings():
             main()
     except InputError as error:
+        # of a worker that reads data: PyTorch raises its type again, with a traceback
         error.args = (_find_last_line(str(error)),)
         raise
     except NotImplementedError as error:
@@ -86,6 +87,7 @@ def checked_trainings() -> Iterator[None]:
     Before they begin, arguments and data are checked; after, how they have ended. With
     several GPUs this is the process that starts the others.
     """
+    # the first that ESPnet does with the arguments of a training
     require = AbsTask.check_required_command_args.__func__
     started: list[tuple[type[AbsTask], Namespace]] = []
 
@@ -137,6 +139,7 @@ def _find_last_line(text: str) -> str:
     PyTorch passes on the errors of other processes as such a text.
     """
     before, name, message = text.rpartition(f"{InputError.__module__}.InputError: ")
+    # a message may itself speak of an InputError
     return message.strip() if name and "Traceback" in before else text
 
 

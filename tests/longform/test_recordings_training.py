@@ -293,7 +293,7 @@ def test_trains_and_goes_on_exactly(data, tmp_path, token_list, monkeypatch):
 
     seeds = []
     monkeypatch.setattr(
-        random_numbers, "seed_of_rank", lambda seed: seeds.append(seed) or seed
+        random_numbers, "mix_in_rank", lambda seed: seeds.append(seed) or seed
     )
     train(data, tmp_path / "whole", token_list)
     config = yaml.safe_load((tmp_path / "whole" / "config.yaml").read_text())

@@ -48,7 +48,7 @@ def test_epochs_are_seeded_by_rank(
 ):
     seeds = []
     monkeypatch.setattr(
-        random_numbers, "seed_of_rank", lambda seed: seeds.append(seed) or seed
+        random_numbers, "mix_in_rank", lambda seed: seeds.append(seed) or seed
     )
     speech = [
         np.random.default_rng(number).normal(scale=0.1, size=8000)
