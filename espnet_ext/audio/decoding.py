@@ -1,4 +1,4 @@
-"""Audio that soundfile cannot read, or not to its end, decoded by PyAV.
+"""Decode audio that soundfile cannot read, or not to its end, by PyAV.
 
 Such are m4a, video, chained streams and odd WAV files.
 """
@@ -23,8 +23,18 @@ _BLOCK = 60 * RATE  # samples of silence that are written at a time
 # Formats that keep the time of each packet. In others FFmpeg counts it, from a length
 # or rate that it takes from the first packets: what is missing there cannot be told.
 _TIMED = {
-    *("mov", "mp4", "m4a", "matroska", "webm", "asf", "flv", "mpegts", "mpeg"),
-    *("ogg", "nut", "flac"),
+    "mov",
+    "mp4",
+    "m4a",
+    "matroska",
+    "webm",
+    "asf",
+    "flv",
+    "mpegts",
+    "mpeg",
+    "ogg",
+    "nut",
+    "flac",
 }
 # Formats whose headers say how long the audio is; others are of a length that FFmpeg
 # estimates.
@@ -128,7 +138,7 @@ class _Track:
         self.start = (container.start_time or 0) / av.time_base
         self.written = 0  # samples
         self.latest = 0.0  # seconds, where the packets of all tracks end
-        # seconds, where the first packet is that cannot be decoded
+        # Seconds, where the first packet is that cannot be decoded.
         self.broken: float | None = None
 
     def write(self, file: soundfile.SoundFile, path: Path) -> None:

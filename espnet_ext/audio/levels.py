@@ -1,4 +1,4 @@
-"""The level of a recording: which channel is speech, what offset, which factor.
+"""Measure the level of a recording: which channel is speech, what offset, which factor.
 
 Models know the usual level alone: recordings of that level stay as they are, to the
 sample. Channels and offsets are those of blocks, since what is wrong may last for a
@@ -21,11 +21,11 @@ _OFFSET_BLOCKS = 5  # whose frames have one offset: ordinary speech has none in 
 _USUAL = (0.01, 1.0)
 _SILENCE = 1e-4  # -80 dBFS: nothing is louder
 _TARGET = 0.1
-# of the loudness; the mean of ordinary recordings of a few words is up to 0.15 of it
+# Of the loudness; the mean of ordinary recordings of a few words is up to 0.15 of it.
 _MOST_OFFSET = 0.5
-# energy of the mean of all channels against what it is if these have nothing in common
+# Energy of the mean of all channels against what it is if these have nothing in common.
 _CANCELLED = 0.2
-# of the loudness, and beyond full scale, which no click reaches: no microphone wrote it
+# Of the loudness, and beyond full scale, which no click reaches: it is no audio.
 _IMPOSSIBLE = 300.0
 MEAN = -1  # in place of a channel: the mean of all
 
@@ -102,8 +102,7 @@ class Level:
             more = f" and {len(self.bad) - 1} more"
         return (
             f"a sample at {self.bad[0]:.2f} s{more} above {self.limit:.3g}, which "
-            "is no "
-            "audio, is read as 0"
+            "is no audio, is read as 0"
         )
 
     def _say_channels(self) -> str:

@@ -1,4 +1,4 @@
-"""The frames of an MP3 file, counted one by one, without a decoder.
+"""Count the frames of an MP3 file one by one, without a decoder.
 
 Headers of Xing and VBRI say how many there are, and are wrong in files that were cut,
 joined or streamed; libsndfile believes them.
@@ -22,15 +22,15 @@ _KILOBITS = {
 }
 # Hz, of version 1; halved in 2 and 2.5, and again in 2.5.
 _RATES = (44100, 48000, 32000)
-# as the bits of a frame have them
+# As the bits of a frame have them.
 _VERSION_1 = 3
 _VERSION_2 = 2
 _MONO = 3
-# bytes of tags: a header, whose size follows in it, or all of an old tag
+# Bytes of tags: a header, whose size follows in it, or all of an old tag.
 _ID3_HEADER = 10
 _ID3_AFTER = 128
 _APE_HEADER = 32
-# flags of what Xing's header has
+# Flags of what Xing's header has.
 _XING_FRAMES = 1
 _XING_BYTES = 2
 _CUT = 0.01  # share of the bytes by which a file is shorter than its header says

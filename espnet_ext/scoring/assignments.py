@@ -49,28 +49,51 @@ def assign_speakers[Stream](
     from scipy.optimize import linear_sum_assignment
 
     # As many rows as columns, so that each speaker is in the assignment: who has no
-    # counterpart is paired with nobody, and all their words are errors. The name ""
-    # is a speaker, too: of words of whom the file does not say who spoke.
+    # counterpart is paired with nobody, and all their words are errors.
     size = max(len(real), len(heard))
-    rows: list[tuple[str | None, Stream]] = [*real.items()]
-    rows += [(None, nothing)] * (size - len(real))
-    columns: list[tuple[str | None, Stream]] = [*heard.items()]
-    columns += [(None, nothing)] * (size - len(heard))
+    rows = _fill_up(real, size, nothing)
+    columns = _fill_up(heard, size, nothing)
     costs = np.zeros((size, size), dtype=np.int64)
-    for place, (_, one) in enumerate(rows):
-        costs[place] = [count(one, other) for _, other in columns]
-    assigned: dict[Speakers, tuple[Stream, Stream]] = {}
-    for row, column in zip(*linear_sum_assignment(costs), strict=True):
-        speaker, one = rows[row]
-        counterpart, other = columns[column]
+    for i, (_, one) in enumerate(rows):
+        for j, (_, other) in enumerate(columns):
+            costs[i, j] = count(one, other)
+    assigned = {}
+    chosen_rows, chosen_columns = linear_sum_assignment(costs)
+    for i, j in zip(chosen_rows, chosen_columns, strict=True):
+        speaker, one = rows[i]
+        counterpart, other = columns[j]
         assigned[speaker, counterpart] = (one, other)
     return assigned
 
 
-def _assign_by_words(real: Said, heard: Said) -> dict[Speakers, tuple]:
+def _fill_up[Stream](
+    said: Mapping[str, Stream],
+    size: int,
+    nothing: Stream,
+) -> list[tuple[str | None, Stream]]:
+    """List speakers and what they say, and nobody, who is None, up to a number."""
+    # The name "" is no nobody: a file may not say who spoke its words.
+    filled: list[tuple[str | None, Stream]] = []
+    filled.extend(said.items())
+    while len(filled) < size:
+        filled.append((None, nothing))
+    return filled
+
+
+def _assign_by_words(
+    real: Said,
+    heard: Said,
+) -> dict[Speakers, tuple[Sequence[str], Sequence[str]]]:
     """Find the assignment of cpWER, and the words of each two speakers."""
+
+    def count(one: Sequence[str], other: Sequence[str]) -> int:
+        return count_errors(one, other).errors
+
     return assign_speakers(
-        real, heard, (), lambda one, other: count_errors(one, other).errors
+        real,
+        heard,
+        nothing=(),
+        count=count,
     )
 
 
@@ -79,15 +102,18 @@ def count_cp_errors(real: Said, heard: Said) -> ErrorRate:
 
     It needs less memory than to align and count.
     """
-    assigned = _assign_by_words(real, heard)
-    counts = (count_errors(one, other) for one, other in assigned.values())
-    return sum(counts, start=ZERO)
+    total = ZERO
+    for one, other in _assign_by_words(real, heard).values():
+        total += count_errors(one, other)
+    return total
 
 
 def align_cp(real: Said, heard: Said) -> Pairs:
     """Align one recording under the assignment of cpWER."""
-    assigned = _assign_by_words(real, heard)
-    return {names: align(one, other) for names, (one, other) in assigned.items()}
+    pairs = {}
+    for speakers, (one, other) in _assign_by_words(real, heard).items():
+        pairs[speakers] = align(one, other)
+    return pairs
 
 
 def group_turns_by_speaker(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
@@ -115,14 +141,15 @@ def align_tcp(
     {('a', 'b'): [('ONE', None), (None, 'ONE')]}
     """
 
-    def count_timed_errors(one: Sequence[Segment], other: Sequence[Segment]) -> int:
-        return count_pairs(_align_turns(one, other, collar)).errors
+    def count(one: Sequence[Segment], other: Sequence[Segment]) -> int:
+        aligned = _align_turns(one, other, collar)
+        return count_pairs(aligned).errors
 
-    assigned = assign_speakers(real, heard, [], count_timed_errors)
-    return {
-        names: _align_turns(one, other, collar)
-        for names, (one, other) in assigned.items()
-    }
+    pairs = {}
+    assigned = assign_speakers(real, heard, nothing=(), count=count)
+    for speakers, (one, other) in assigned.items():
+        pairs[speakers] = _align_turns(one, other, collar)
+    return pairs
 
 
 def _align_turns(
@@ -131,8 +158,12 @@ def _align_turns(
     """Align the turns of two speakers, words that match within the collar."""
     # Nobody to compare with: all words are errors, whatever their times are.
     if not real or not heard:
-        deleted: list[Pair] = [(word, None) for turn in real for word in turn.words]
-        return deleted + [(None, word) for turn in heard for word in turn.words]
+        errors: list[Pair] = []
+        for turn in real:
+            errors += [(word, None) for word in turn.words]
+        for turn in heard:
+            errors += [(None, word) for word in turn.words]
+        return errors
     from meeteval.wer.wer.time_constrained import align as align_with_times
 
     aligned = align_with_times(

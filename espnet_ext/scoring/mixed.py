@@ -59,13 +59,18 @@ def split_at_switches(
     rest: list[Pair] = []
     place = 0  # of the next token of the reference
     for pair in pairs:
+        before = max(0, place - WITHIN)
+        after = place + WITHIN
         # An insertion is near a switch that lies between the tokens around it.
         is_token = pair[0] is not None
-        around = languages[max(0, place - WITHIN) : place + WITHIN + is_token]
-        switches = len(set(around)) > 1
-        own = near if switches else rest
-        own.append(pair)
-        place += is_token
+        if is_token:
+            place += 1
+            after += 1
+        around = set(languages[before:after])
+        if len(around) > 1:
+            near.append(pair)
+        else:
+            rest.append(pair)
     return near, rest
 
 
@@ -80,10 +85,11 @@ def count_switches(
     points = 0
     utterances = 0
     for tokens in references:
-        languages = [language(token) for token in tokens]
+        languages = map(language, tokens)
         own = sum(before != after for before, after in pairwise(languages))
         points += own
-        utterances += own > 0
+        if own:
+            utterances += 1
     return {"switch_points": points, "utterances_with_switch": utterances}
 
 
@@ -91,12 +97,17 @@ def count_filtered_errors(
     reference: Sequence[str], hypothesis: Sequence[str]
 ) -> dict[str, ErrorRate]:
     """Count errors by the other habit: each language is aligned without the other."""
-    counts: dict[str, ErrorRate] = {}
+    counts = {}
     for name, han in LANGUAGES.items():
-        real = [token for token in reference if has_han(token) == han]
-        heard = [token for token in hypothesis if has_han(token) == han]
+        real = _select_tokens(reference, han)
+        heard = _select_tokens(hypothesis, han)
         counts[name + FILTERED] = count_errors(real, heard)
     return counts
+
+
+def _select_tokens(tokens: Sequence[str], han: bool) -> list[str]:
+    """Select the tokens with a Han character, or those without."""
+    return [token for token in tokens if has_han(token) == han]
 
 
 def count_by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
@@ -108,7 +119,9 @@ def count_by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
     """
     sides: dict[bool, list[Pair]] = {True: [], False: []}
     for pair in pairs:
-        sides[has_han(pair[0] or pair[1] or "")].append(pair)
+        reference, inserted = pair
+        token = reference or inserted or ""
+        sides[has_han(token)].append(pair)
     return {name: count_pairs(sides[han]) for name, han in LANGUAGES.items()}
 
 

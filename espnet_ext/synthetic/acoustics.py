@@ -1,4 +1,4 @@
-"""Room, noise and level, which make a recording of a synthesiser's output.
+"""Add room, noise and level, which make a recording of a synthesiser's output.
 
 That output has digital silence and no room: a model that is trained on it has never
 seen a real spectrum.
@@ -34,7 +34,7 @@ class Condition:
     snr: tuple[float, float]
     direct: tuple[float, float]
     t60: tuple[float, float]
-    # probability that the noise is other people's speech rather than a coloured hum
+    # Probability that the noise is other people's speech rather than a coloured hum.
     babble: float
 
 

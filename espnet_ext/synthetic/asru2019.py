@@ -1,4 +1,4 @@
-"""A synthetic ASRU 2019 code-switching corpus, and English in LibriSpeech's layout.
+"""Make a synthetic ASRU 2019 corpus, and English in LibriSpeech's layout.
 
 Transcripts are as people write them, with lower-case English and a full stop, for the
 text rules.

@@ -1,4 +1,4 @@
-"""English sentences of a seeded phrase grammar of about 190 words.
+"""Draw English sentences of a seeded phrase grammar of about 190 words.
 
 ``resources/english.yaml`` has weighted expansions for each ``<name>``. Verbs agree with
 their subjects and choose their objects (one reads letters and drinks tea), so that the

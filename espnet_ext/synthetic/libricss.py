@@ -1,4 +1,4 @@
-"""A synthetic LibriCSS, and the synthetic LibriSpeech that it replays.
+"""Make a synthetic LibriCSS, and the synthetic LibriSpeech that it replays.
 
 ``LibriCSS/`` also holds what the real corpus's repository has: the enrolment list and
 the STM references.
@@ -87,10 +87,10 @@ def make_libricss(
     seed: int = 0,
     nj: int = 1,
 ) -> bool:
-    """Write a synthetic LibriSpeech and a synthetic LibriCSS, the folders
-    ``LibriSpeech`` and ``LibriCSS``.
+    """Write a synthetic LibriSpeech and a synthetic LibriCSS.
 
-    ``size`` is a key of ``LIBRICSS_SIZES``; the rest is as in
+    They are the folders ``LibriSpeech`` and ``LibriCSS``. ``size`` is a key of
+    ``LIBRICSS_SIZES``; the rest is as in
     :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
     wanted = find_size(size, LIBRICSS_SIZES)

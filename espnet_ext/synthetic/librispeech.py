@@ -1,4 +1,4 @@
-"""A synthetic corpus in LibriSpeech's layout, so that nothing need be downloaded."""
+"""Make a synthetic corpus in LibriSpeech's layout: nothing need be downloaded."""
 
 import gzip
 import io

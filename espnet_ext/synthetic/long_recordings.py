@@ -1,4 +1,4 @@
-"""Recordings of minutes, in which only context tells half of the words apart.
+"""Make recordings of minutes, in which only context tells half of the words apart.
 
 Names come in pairs ("Senton", "Denton"), of which a recording has one. Bursts of noise
 cover the onset of most mentions. Who hears only the mention must guess; who has heard
@@ -32,7 +32,7 @@ _TEXT = read_yaml(RESOURCES / "long_recordings.yaml")
 NAMES = [pair.split() for pair in _TEXT["names"]]
 WORDS = {kind: words.split() for kind, words in _TEXT["words"].items()}
 PATTERNS = _TEXT["patterns"].split()
-# kinds of words: two of names, and the rest
+# Kinds of words: two of names, and the rest.
 DROWNED = "drowned"
 CLEAR = "clear"
 OTHER = "other"

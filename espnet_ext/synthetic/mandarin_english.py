@@ -1,4 +1,4 @@
-"""Mandarin-English sentences, which change the language within a sentence.
+"""Draw Mandarin-English sentences, which change the language within a sentence.
 
 One phrase grammar is of both languages at once.
 

@@ -1,4 +1,4 @@
-"""Utterances that follow each other with a wanted share of overlapped speech.
+"""Place utterances so that a wanted share of their speech is overlapped.
 
 No audio is read here.
 """
@@ -50,7 +50,7 @@ def place_utterances(
     overlap: float,
     gap: float = 0.5,
 ) -> list[float]:
-    """Return the starts of utterances that overlap as much as wanted, in seconds.
+    """Find the starts of utterances that overlap as much as wanted, in seconds.
 
     Each utterance begins at a random distance before the end of the one before it. All
     distances are scaled by one factor until the share of the speech time in which two

@@ -86,10 +86,10 @@ class BilingualSize:
     """
 
     speakers: dict[str, int]
-    # of each speaker, in train-cs, train-zh, LibriSpeech, dev and test
+    # Of each speaker, in train-cs, train-zh, LibriSpeech, dev and test.
     utterances: dict[str, int]
-    # variants, which all speakers share; each has a pitch, a rate and an accent of its
-    # own
+    # Variants, which all speakers share; each has a pitch, a rate and an accent of its
+    # own.
     voices: int
     later: dict[str, int] = field(default_factory=dict)
 
@@ -153,6 +153,7 @@ LIBRISPEECH_SIZES = {
 ASRU2019_SIZES = {
     name: BilingualSize(**size) for name, size in _SIZES["asru2019"].items()
 }
+# A copy, as pop() takes LibriSpeech's size out of LibriCSS's.
 LIBRICSS_SIZES = {
     name: LibriCssSize(make_librispeech_size(**size.pop("librispeech")), **size)
     for name, size in deepcopy(_SIZES["libricss"]).items()
