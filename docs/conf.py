@@ -31,7 +31,7 @@ include_patterns = [
     "egs/*/results/*/tables.md",
     "tests/README.md",
     "tests/benchmarks/README.md",
-    "espnet_ext/upstream/README.md",
+    "espnet_ext/*/README.md",
     "contrib/*/README.md",
 ]
 exclude_patterns = ["tools/venv", "tools/.bootstrap", "site"]
