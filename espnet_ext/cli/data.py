@@ -138,6 +138,7 @@ def validate(folder: Path, **checks: Any) -> None:
     """
     from espnet_ext.kaldi.checks import validate_data_dir
 
+    # The faults are printed: there is nothing left to say.
     if not validate_data_dir(folder, **checks):
         raise click.exceptions.Exit(1)
 

@@ -50,6 +50,7 @@ def asr(
     """
     from espnet_ext.upstream.decode import Decoding, decode_all
 
+    # Click takes what follows no option for one of ESPnet's, with or without the --.
     if options and not options[0].startswith("-"):
         raise InputError(
             f"unexpected argument {options[0]}: repeat an option for each value; "

@@ -58,6 +58,7 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
             f"{tables.path}: no system {system!r}; {list_known(tables.systems)}"
         )
     found = merge_system_config(load_scale(recipe, scale), tables.systems[system])
+    # Not say(), which escapes what a terminal would obey: this is YAML for a file.
     click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 

@@ -201,6 +201,7 @@ def find_folders(
     places = LAYOUTS[layout]
     holds = ", ".join(own[0] for part, own in places.items() if part != VALID)
     corpus = require_corpus(corpus_dir, holds)
+    # SEAME's part to watch a training on, for one, is only looked for in its layout.
     known = {*places, MANDARIN, *folders, *(parts or ())}
     paths = {}
     for part in PARTS:
@@ -215,6 +216,7 @@ def find_folders(
     for part in ENGLISH_PARTS:
         paths[part] = english / part
     present = [part for part, path in paths.items() if path.exists()]
+    # What is there is used without being asked for; what is named must be there.
     named = {*folders, *(ENGLISH_PARTS if librispeech_dir else ())}
     usual = [part for part in paths if part in present or part in named]
     wanted = list(dict.fromkeys(parts or usual))

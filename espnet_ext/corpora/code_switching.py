@@ -237,6 +237,8 @@ def _scan_listed(
             faults.add(
                 part, key, f"utterance {key} comes twice ({transcript}, line {number})"
             )
+        # The one file of AISHELL-1 has the transcripts of its dev and test sets, too,
+        # and not those of all its audio.
         elif key in files or complete:
             texts[key] = (text.strip(), transcript)
     if not complete:
@@ -261,7 +263,9 @@ def _read_csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
         raise InputError(f"{table}: no column path: this is not ASCEND's metadata")
     for row in rows:
         path = table.parent / row[name]
-        yield row, path if path.exists() else table.parent / "waves" / path.name
+        if not path.exists():
+            path = table.parent / "waves" / path.name
+        yield row, path
 
 
 def _read_parquet_rows(

@@ -125,6 +125,7 @@ def read_part(folder: Path, part: str, faults: checks.Faults) -> DataDir:
     path = folder / part
     data, scans = scan_data_dir(path)
     of_utterances = list(find_utterance_faults(data))
+    # validate_scan finds them, too, and would refuse all for one utterance's.
     kinds = {(file, what) for file, what, _ in of_utterances}
     others = []
     for problem in validate_scan(data, scans, files=False):

@@ -43,6 +43,7 @@ ENROLMENT_LIST = "libricss_speaker_info.jsonl"
 ENROLMENT_UTTERANCES = 2  # for each speaker
 
 _COLUMNS = ("start_time", "end_time", "speaker", "utterance_id", "transcription")
+# Such as overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1.
 _SESSION = re.compile(
     r"overlap_ratio_([0-9]{1,3})\.0_sil([0-9]{1,3}\.[0-9])_[0-9.]+_(session[0-9]+)_actual[0-9.]+"
 )
@@ -275,6 +276,7 @@ def write_segments(
 def _move_turn(turn: Segment, name: str, start: float) -> Segment:
     """Make a turn one of a segment that begins at ``start``, in seconds."""
     begin, end = turn.span
+    # Rounded to what the file has: a difference has other last digits.
     return replace(
         turn,
         recording=name,
@@ -293,6 +295,7 @@ def _write_segment(
 
     Returns how many seconds there were.
     """
+    # soundfile refuses to seek beyond the end; that there is nothing is said below.
     file.seek(min(round(start * SAMPLING_RATE), file.frames))
     count = round((end - start) * SAMPLING_RATE)
     samples = file.read(count, dtype="float32", always_2d=True)[:, 0]

@@ -162,7 +162,10 @@ def _split_entry(entry: Mapping[str, str]) -> Iterator[Word]:
     """
     words = tuple(entry["word"].split())
     span = (_parse_seconds(entry["startTime"]), _parse_seconds(entry["endTime"]))
-    spans = [span] if len(words) == 1 else divide_span(words, span)
+    # A single word keeps its times to the last bit, which a division might change.
+    spans = [span]
+    if len(words) > 1:
+        spans = divide_span(words, span)
     for word, (start, end) in zip(words, spans, strict=True):
         yield Word(word, start, end)
 

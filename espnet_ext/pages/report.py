@@ -34,7 +34,7 @@ from espnet_ext.tables.render import (
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.schema import DEFAULT_DECODING
 from espnet_ext.tables.score_table import META
-from espnet_ext.work.files import scratch_beside
+from espnet_ext.work.files import open_scratch_folder
 
 ROWS = 200  # of each test set that the page shows, those with most errors
 CLIPS = 50  # of each test set, those with most errors
@@ -73,7 +73,7 @@ def write_report(folders: Sequence[Path], output: Path) -> list[str]:
     """
     _check_output(output)
     recipes = find_runs(folders)
-    with scratch_beside(output) as scratch:
+    with open_scratch_folder(output) as scratch:
         site = scratch / "site"
         site.mkdir()
         names = [home.name for home in recipes]

@@ -44,10 +44,10 @@ class CrossedTest:
     @property
     def ci95(self) -> tuple[float, float] | None:
         """The 95% interval of the difference."""
-        return self.interval(0.95)
+        return self.compute_interval(0.95)
 
-    def interval(self, level: float) -> tuple[float, float] | None:
-        """Return an interval of the difference, for other trainings and other units.
+    def compute_interval(self, level: float) -> tuple[float, float] | None:
+        """Compute an interval of the difference, for other trainings and other units.
 
         ``level`` is a fraction, such as 0.95. None as ``p_value``.
         """

@@ -19,7 +19,7 @@ from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.load import SEARCH, explain_faults
 from espnet_ext.upstream.checkpoint import check_model, load_parameters
 from espnet_ext.upstream.config_paths import find_named_files, replace_paths
-from espnet_ext.work.files import atomic_write, scratch_beside
+from espnet_ext.work.files import atomic_write, open_scratch_folder
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 # Options of decoding long recordings.
@@ -69,7 +69,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
             raise InputError(
                 f"{path}: no such file: train the model first, or correct the path"
             )
-    with scratch_beside(output) as folder:
+    with open_scratch_folder(output) as folder:
         packed = _copy_model(settings, model, folder / "model", packing.include)
         _check_fit(folder, task, model)
         prefix = "mt" if task == "mt" else "asr"

@@ -108,10 +108,10 @@ def record_shifted(
     # Level and noise are measured against the speech alone, not the silence around it.
     spoken = slice(before, before + len(dry))
     level = scene.level + rng.uniform(-2, 2)
-    wet *= _to_amplitude(level) / _measure_rms(wet[spoken])
+    wet *= _convert_to_amplitude(level) / _measure_rms(wet[spoken])
     snr = np.clip(scene.snr + rng.uniform(-3, 3), *condition.snr)
     noise = _draw_noise(len(wet), scene, rng)
-    wanted = _measure_rms(wet[spoken]) * _to_amplitude(-snr)
+    wanted = _measure_rms(wet[spoken]) * _convert_to_amplitude(-snr)
     noise *= wanted / _measure_rms(noise)
     mixture = wet + noise
     peak = np.abs(mixture).max()
@@ -176,7 +176,7 @@ def _draw_impulse_response(
     tail = rng.standard_normal(len(time)) * decay
     tail[: int(_EARLIEST * SAMPLE_RATE)] = 0
     energy = np.sum(tail**2)
-    tail *= _to_amplitude(-direct) / np.sqrt(energy)
+    tail *= _convert_to_amplitude(-direct) / np.sqrt(energy)
     tail[0] = 1
     return tail
 
@@ -198,13 +198,13 @@ def _mix_babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarr
 def _trim_silence(samples: np.ndarray) -> tuple[np.ndarray, int]:
     """Cut silence off at both ends; also return how many samples the first cut took."""
     size = np.abs(samples)
-    threshold = size.max() * _to_amplitude(_AUDIBLE)
+    threshold = size.max() * _convert_to_amplitude(_AUDIBLE)
     loud = np.flatnonzero(size > threshold)
     first = int(loud[0])
     return samples[first : loud[-1] + 1], first
 
 
-def _to_amplitude(decibels: float) -> float:
+def _convert_to_amplitude(decibels: float) -> float:
     return 10 ** (decibels / 20)
 
 

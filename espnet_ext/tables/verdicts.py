@@ -318,7 +318,7 @@ def _finish_test(test: _Test, design: Design, times: int) -> result.ClaimTest:
     if test.enough:
         p_value = test.outcome.p_value
         # Bonferroni's, as wide as the p-value is multiplied
-        limits = test.outcome.interval(1 - SIGNIFICANCE / times)
+        limits = test.outcome.compute_interval(1 - SIGNIFICANCE / times)
         if limits:
             low = round(100 * limits[0], 4)
             high = round(100 * limits[1], 4)

@@ -185,7 +185,7 @@ def decode_shard(shard: Shard) -> None:
     """
     if shard.is_done():  # its worker died after it had finished
         return
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         from espnet_ext.upstream.own_process import prepare_process
 
         prepare_process()

@@ -151,7 +151,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
     if shard.is_done():  # its worker died after it had finished
         return
     audio = shard.tables["data/train/wav.scp"] | shard.tables["data/valid/wav.scp"]
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         from espnet_ext.upstream.own_process import prepare_process
 
         prepare_process()

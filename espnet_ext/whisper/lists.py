@@ -220,7 +220,7 @@ def run_shard(shard: ListShard) -> None:
     references = shard.tables.get("text", {})
     rules = find_normaliser(LIBRISPEECH)[0]
     settings = shard.first_pass
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         paths = shard.tables["wav.scp"]
         samples = []
         for utterance, path in paths.items():

@@ -76,7 +76,7 @@ def is_special(path: Path) -> bool:
 
 
 @contextmanager
-def scratch_beside(output: Path) -> Iterator[Path]:
+def open_scratch_folder(output: Path) -> Iterator[Path]:
     """Yield a temporary folder beside what is to be written, locked by this process.
 
     Those of killed runs are removed.

@@ -96,7 +96,7 @@ def stamp_files(files: Mapping[str, str]) -> list[list]:
 
 
 @contextmanager
-def attempt(shard: Shard) -> Iterator[Path]:
+def attempt_shard(shard: Shard) -> Iterator[Path]:
     """Yield a new folder with the shard's tables, which becomes the shard's folder.
 
     A failure leaves only the log.

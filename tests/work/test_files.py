@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write, list_files_below, scratch_beside
+from espnet_ext.work.files import atomic_write, list_files_below, open_scratch_folder
 
 
 def test_a_full_disk_is_named_by_the_file(tmp_path, monkeypatch):
@@ -32,8 +32,8 @@ def test_what_killed_runs_left_is_removed_and_nothing_else(tmp_path):
     output = tmp_path / "model[1].zip"
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom espnet_ext.work.files "
-        "import scratch_beside\n"
-        "with scratch_beside(Path(sys.argv[1])) as folder:\n print(folder, "
+        "import open_scratch_folder\n"
+        "with open_scratch_folder(Path(sys.argv[1])) as folder:\n print(folder, "
         "flush=True)\n time.sleep(60)\n"
     )
     with subprocess.Popen(
@@ -41,11 +41,11 @@ def test_what_killed_runs_left_is_removed_and_nothing_else(tmp_path):
     ) as other:
         assert other.stdout is not None
         left = other.stdout.readline().strip()
-        with scratch_beside(output) as own:
+        with open_scratch_folder(output) as own:
             assert own.is_dir() and os.path.isdir(left), "its process lives"
         other.kill()
     (tmp_path / ".model[1].zip.backup").mkdir()
-    with scratch_beside(output) as own:
+    with open_scratch_folder(output) as own:
         assert own.is_dir() and not os.path.exists(left)
     assert [path.name for path in tmp_path.iterdir()] == [".model[1].zip.backup"]
 

@@ -55,14 +55,14 @@ def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its
     shard = make(tmp_path)
     other = make(tmp_path, key="other")
     assert not shard.is_done()
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         assert (folder / "data" / "wav.scp").read_text() == "a a.flac\nb b.flac\n"
         (folder / "text").write_text("new")
         assert not Path(shard.folder).exists()
     assert shard.is_done()
     assert (Path(shard.folder) / "text").read_text() == "new"
     assert not other.is_done()
-    with pytest.raises(ZeroDivisionError) as caught, work.attempt(other):
+    with pytest.raises(ZeroDivisionError) as caught, work.attempt_shard(other):
         print("on the way")
         _ = 1 / 0
     assert caught.value.__notes__ == [f"log: {shard.log}"]
@@ -72,7 +72,7 @@ def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its
     assert names == ["decode.1.log", "output.1"]
     (Path(shard.folder) / work.DONE).write_text("{")
     assert not shard.is_done()
-    with work.attempt(other):
+    with work.attempt_shard(other):
         pass
     assert not (Path(shard.folder) / "text").exists()
     assert other.is_done()

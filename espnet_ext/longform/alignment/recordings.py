@@ -89,7 +89,7 @@ def align_recording(shard: AlignmentShard) -> None:
     from espnet_ext.longform.alignment.forced import load_aligner  # takes seconds
 
     model = load_aligner(shard.config, shard.model, choose_device(shard.ngpu))
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         words = []
         fault = ""
         try:

@@ -170,7 +170,7 @@ def decode_recording(shard: RecordingShard) -> None:
 
     if shard.is_done():  # the worker died after finishing it
         return
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         job = shard.job
         transcriber = load_transcriber(
             job.model_config,

@@ -225,7 +225,7 @@ def decode_shard(shard: Shard) -> None:
     """
     if shard.is_done():  # its worker died after it had finished
         return
-    with work.attempt(shard) as folder:
+    with work.attempt_shard(shard) as folder:
         job = json.loads(shard.options[0])
         model, to_words, rate = _load(
             job["config"], job["model"], choose_device(job["ngpu"])
