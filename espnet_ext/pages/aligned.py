@@ -26,6 +26,7 @@ def make_aligned_data(
     """
     every = [list(files.values()) for files in systems.values()]
 
+    # of all trainings together, of which some may lack the row
     def count_errors(row: Row) -> int:
         errors = 0
         for aligned in chain(*every):
@@ -40,6 +41,8 @@ def make_aligned_data(
             numbered.append((errors, number, row))
     # Stable, so that rows with as many errors stay in the order of the reference.
     worst = sorted(numbered, key=lambda each: -each[0])[:most]
+    # lists in place of mappings: the names of keys would be most of a page of 10,000
+    # rows
     listed = []
     for _, number, row in worst:
         tokens = " ".join(map(show_token, row.tokens))

@@ -27,6 +27,7 @@ def write_clips(
     failed: dict[str, str] = {}
     folder.mkdir(parents=True, exist_ok=True)
     for key in keys:
+        # a number, since an id may hold what no name of a file can
         name = f"{len(names)}.mp3"
         try:
             if key not in spans:
@@ -43,6 +44,7 @@ def _write_clip(span: AudioSpan, path: Path) -> None:
         rate = file.samplerate
         if rate not in RATES:
             raise InputError(f"{span.path}: {rate} Hz is none of MP3's sampling rates")
+        # a segment may end a little after its recording
         start = min(round(span.start * rate), file.frames)
         end = file.frames
         if span.end != -1:  # the end of the file

@@ -25,7 +25,7 @@ def write_comparison(folder: Path, compared: Compared) -> None:
     for system in result["systems"]:
         aligned = compared.aligned[system["name"]]
         files: dict[str, Aligned] = {}
-        # Numbered, since files of two folders may have one name.
+        # numbered, since files of two folders may have one name
         for path, found in zip(system["files"], aligned, strict=True):
             files[f"{len(files) + 1} {Path(path).name}"] = found
         systems[system["name"]] = files

@@ -60,7 +60,8 @@ class Section:
     @property
     def verdicts(self) -> str:
         """How many claims have which verdict."""
-        return describe_counts(list(chain(*(result.claims for result in self.results))))
+        claims = chain.from_iterable(result.claims for result in self.results)
+        return describe_counts(list(claims))
 
 
 def write_report(folders: Sequence[Path], output: Path) -> list[str]:
@@ -83,6 +84,7 @@ def write_report(folders: Sequence[Path], output: Path) -> list[str]:
             index[home.name] = _list_sections(home, runs)
             notes += _write_recipe(site, home, runs, index[home.name], names)
         write_page(site / "index.html", "index.html.j2", title="Results", recipes=index)
+        # renamed, not copied: a reader of the pages never meets half of them
         if output.exists():
             output.rename(scratch / "old")
         site.rename(output)
@@ -111,7 +113,7 @@ def find_runs(folders: Sequence[Path]) -> dict[Path, list[Path]]:
     """
     recipes: dict[Path, list[Path]] = {}
     for given in folders:
-        folder = given.absolute()
+        folder = given.absolute()  # not resolved: a run may be a link to another disk
         above = (folder, *folder.parents[:2])
         homes = [path for path in above if (path / TABLES).is_file()]
         if not homes or not folder.is_dir():
@@ -119,6 +121,7 @@ def find_runs(folders: Sequence[Path]) -> dict[Path, list[Path]]:
                 f"{folder}: no folder of a recipe: {_ADVICE} (which may be links)"
             )
         home = homes[0]
+        # the pages are called after their recipes
         if any(home.name == other.name and home != other for other in recipes):
             raise InputError(
                 f"{home}: another recipe is called {home.name} too: write its "
@@ -202,11 +205,9 @@ def _copy_picture(
 
 
 def _list_grids(result: TableResult) -> list[Grid]:
-    return (
-        [lay_out_figure(result)]
-        if result.table.figure
-        else [lay_out_table(result, columns) for columns in result.groups]
-    )
+    if result.table.figure:
+        return [lay_out_figure(result)]
+    return [lay_out_table(result, columns) for columns in result.groups]
 
 
 def _collect_errors(
@@ -218,6 +219,7 @@ def _collect_errors(
     """
     found: dict[str, list[Path]] = {}
     for path in sorted(run.glob("*/seed*/decode_*/*/alignment.txt")):
+        # the last file that scoring writes: without it the alignment may be cut short
         if (path.parent / "score.json").is_file():
             found.setdefault(path.parent.name, []).append(path)
     data = []
@@ -273,6 +275,7 @@ def _read_test_set(
         notes.append(f"No audio of {len(failed)} utterances of {name}; {key}: {why}")
     for row, whole in zip(data["rows"], wholes, strict=True):
         if whole in names:
+            # ``audio/RECIPE/RUN/SET/N.mp3``, below the page
             row[5] = "/".join((*clips.parts[-4:], names[whole]))
     return data
 
@@ -297,8 +300,10 @@ def read_aligned(
         for block in read_alignment(path):
             key = block.key, block.speaker
             label = " ".join(filter(None, key))
+            # the reference: all that is on the left but for insertions
             tokens = tuple(left for left, _ in block.pairs if left is not None)
             speaker = block.speaker or speakers.get(block.key, "")
+            # all systems have the same reference, so the first one's will do
             rows.setdefault(key, Row(key, label, block.key, speaker, tokens))
             aligned[key] = block.pairs
     return list(rows.values()), systems

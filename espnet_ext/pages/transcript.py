@@ -25,6 +25,7 @@ def write_transcript_page(
 
     ``audio`` is the recording, at :data:`RATE`.
     """
+    # within the page, which is sent and opened as one file
     encoded = base64.b64encode(encode_mp3(audio)).decode()
     write_page(
         path,
@@ -41,6 +42,7 @@ def encode_mp3(audio: RecordingAudio) -> bytes:
     """Encode the audio as MP3, mono."""
     target = io.BytesIO()
     with soundfile.SoundFile(target, "w", RATE, 1, **MP3) as file:
+        # in blocks: samples of hours need not fit into memory, as MP3 they do
         size = BLOCK * RATE
         for start in range(0, audio.length, size):
             file.write(audio.read(start, min(size, audio.length - start)))

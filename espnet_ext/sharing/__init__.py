@@ -1,3 +1,1 @@
-"""Share a trained model: pack it into one archive, upload it to a hub, and load it
-elsewhere.
-"""
+"""Share a trained model: pack it, upload it to a hub, and load it elsewhere."""

@@ -80,8 +80,10 @@ def _extract(archive: Path, target: Path) -> None:
                     f"{archive}: holds {name!r}, outside of the model: do not use it"
                 )
             (target / path).parent.mkdir(parents=True, exist_ok=True)
+            # "x": a name that comes twice would replace what was checked
             with file() as source, open(target / path, "xb") as copy:
                 shutil.copyfileobj(source, copy)
+                # sizes are added up before anything is written, so they must be true
                 if copy.tell() != size:
                     raise InputError(
                         f"{archive}: {name} is not of the size that is written in "

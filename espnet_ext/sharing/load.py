@@ -150,6 +150,7 @@ def choose_search_options(
                 f"{files.name}: brings {name!r}, no option of a search: do not use it"
             )
     chosen = {**files.search, **options}
+    # a model may bring options that its recogniser does not have
     return {name: value for name, value in chosen.items() if name in known}
 
 

@@ -179,11 +179,10 @@ def _read_packed(folder: Path, name: str) -> ModelFiles:
                 f"{name}: lacks {file}, which its {META} names: copy, unpack or "
                 "download it again"
             )
-    kinds = [
-        kind
-        for kind in PACKED
-        if named.keys() >= {f"{kind}_train_config", f"{kind}_model_file"}
-    ]
+    kinds = []
+    for kind in PACKED:
+        if {f"{kind}_train_config", f"{kind}_model_file"} <= named.keys():
+            kinds.append(kind)
     if not kinds:
         raise InputError(
             f"{name}: its {META} names no model for speech recognition or "
@@ -267,18 +266,22 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: name that of a training")
-    averages = sorted(
+    # the recipes' own; those of ESPnet are called after a criterion
+    averages = [
         path
-        for path in folder.glob("*.ave.pth")
-        if re.fullmatch(r"(best|last)\d+", path.name[:-8])
-    )
+        for path in sorted(folder.glob("*.ave.pth"))
+        if re.fullmatch(r"(best|last)\d+\.ave\.pth", path.name)
+    ]
     if len(averages) > 1:
         names = ", ".join(path.name for path in averages)
         raise InputError(
             f"{folder}: holds several averages ({names}): name one with --model"
         )
-    last = [folder / LATEST] if task == "long" else []
-    for path in [*averages, *last, *(folder / name for name in CHECKPOINTS)]:
+    candidates = list(averages)
+    if task == "long":
+        candidates.append(folder / LATEST)
+    candidates += [folder / name for name in CHECKPOINTS]
+    for path in candidates:
         if path.is_file():
             return path
     average = find_average(folder)
@@ -297,10 +300,9 @@ def make_paths_absolute(config: Path, bases: Sequence[Path]) -> Path:
     """
     whole = read_yaml(config)
     model_part = drop_training(whole, config)
-    paths = {
-        name: str(path)
-        for name, path in find_named_files(model_part, bases, config).items()
-    }
+    found = find_named_files(model_part, bases, config)
+    paths = {name: str(path) for name, path in found.items()}
+    # a config of ESPnet3 must be written anew even so
     if all(name == path for name, path in paths.items()) and not is_espnet3(whole):
         return config
     key = fingerprint(str(config.resolve()), paths)[:20]

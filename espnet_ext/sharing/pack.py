@@ -45,12 +45,12 @@ class Packing:
 
 
 def pack(packing: Packing, output: Path) -> list[Path]:
-    """Write a zip archive or a new folder, completely or not at all; return the files
-    that went in.
+    """Write a zip archive or a new folder, and return the files that went in.
 
-    All paths in it are relative. Raises InputError: a file that the model needs is not
-    there or lies outside of the training's folders, the checkpoint does not fit its
-    config, or the folder to write is there.
+    It is written completely or not at all. All paths in it are relative. Raises
+    InputError: a file that the model needs is not there or lies outside of the
+    training's folders, the checkpoint does not fit its config, or the folder to write
+    is there.
     """
     if output.suffix != ".zip" and (output.exists() or output.name.endswith(ARCHIVES)):
         raise InputError(
@@ -71,6 +71,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
             )
     with open_scratch_folder(output) as folder:
         packed = _copy_model(settings, model, folder / "model", packing.include)
+        # with the packed config: so it is seen that all files it names went in
         _check_fit(folder, task, model)
         prefix = "mt" if task == "mt" else "asr"
         yaml_files = {f"{prefix}_train_config": f"model/{model_files.CONFIG}"}
@@ -204,6 +205,7 @@ def _is_of_model(path: Path, config: Path) -> bool:
     for folder in folders:
         if path.is_relative_to(folder):
             parts = path.relative_to(folder).parts
+            # hidden files, such as those of keys, are nobody's model
             return not any(part.startswith(".") for part in parts)
     here = [Path.cwd().resolve(), *([recipe] if recipe else [])]
     return any(map(path.is_relative_to, here)) and _is_of_speech(path)
@@ -316,6 +318,7 @@ def replace_parts(found: Packing, **given: Any) -> Packing:
     The error rates of another search or model do not go in.
     """
     new = replace(found, **given)
+    # what the recipe has scored: the only average that it leaves, unless it is named
     scored = [found.model] if found.model else sorted(found.folder.glob("*.ave.pth"))
     other = []
     if new.search != found.search:
