@@ -67,6 +67,7 @@ def join(
     from espnet_ext.stitch.stitcher.guard import read_guard
     from espnet_ext.stitch.stitcher.inference import StitcherOptions, join_windows
 
+    # Its default is None, so that one that was given can be told from it.
     if method and stitcher:
         raise InputError("--stitcher is a method itself: leave out --method")
     trained = None

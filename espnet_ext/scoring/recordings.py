@@ -79,6 +79,7 @@ def prepare(
     if by_speaker:
         _refuse_utterances([reference, *hypotheses])
     reference, hypotheses = _strip_speakers_of_trn(reference, hypotheses)
+    # Rates by speaker are right where speech overlaps, and a channel may be a speaker.
     warnings = [] if by_speaker else list(_warn_of_overlap(reference))
     if not like_sclite:
         for each in (reference, *hypotheses):
@@ -141,6 +142,7 @@ def split_channels(files: Sequence[Transcripts]) -> list[Transcripts] | None:
 
     None where it has not, or where a file names no channels.
     """
+    # Channels of the hypothesis alone mean nothing: a CTM of one channel must name it.
     if not _has_channels(files[0]):
         return None
     if not all(turn.channel for each in files for turn in each.segments):
@@ -199,6 +201,7 @@ def _drop_words(turn: Segment, spans: Sequence[Span]) -> list[Segment]:
     """Return a segment for each word of a turn whose middle is in none of the spans."""
     words = []
     for word, (start, end) in zip(turn.words, turn.word_spans, strict=True):
+        # As sclite gives words to segments, by their middle (sclite.py).
         middle = (start + end) / 2
         if any(low <= middle <= high for low, high in spans):
             continue

@@ -99,6 +99,7 @@ def evaluate(
         )
     if not loaded.reference.of_utterances:
         score = _name_whole(score, "segment" if by_segment else "recording")
+    # Kinds are of the words that are scored, after the normaliser.
     if kinds:
         score = score_by_kind(score, read_table(kinds), str(kinds))
     summary = summarise(score, normaliser=name) | more

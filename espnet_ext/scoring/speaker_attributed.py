@@ -229,6 +229,7 @@ def _make_score(
         utterances[key] = _sum_counts(counts[key].values())
         for speaker, errors in counts[key].items():
             speakers[speaker] = speakers.get(speaker, ZERO) + errors
+    # Without texts: the words of a recording are aligned speaker by speaker.
     return Score(
         "word",
         {},

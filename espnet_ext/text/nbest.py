@@ -176,6 +176,7 @@ def select_part(nbest: NBest, name: str) -> list[float]:
 
 def drop_repeated_texts(nbest: NBest) -> NBest:
     """Drop hypotheses whose text came before: the best of each text stays."""
+    # Lists are best first, and a dict keeps the order of insertion.
     best: dict[str, Hypothesis] = {}
     for hyp in nbest.hyps:
         best.setdefault(hyp.text, hyp)

@@ -69,6 +69,7 @@ def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
         speakers = spoken.setdefault(item.recording, {})
         if item.speaker != NOBODY:
             speakers.setdefault(item.speaker, {})[item.window] = item
+        # The first segment of a window says its time, and all others must agree.
         known = spans.setdefault(item.recording, {})
         _require_same_span(item, known.setdefault(item.window, item.span))
     grouped: Grouped = {}
@@ -122,6 +123,7 @@ def _fill_in_windows(recording: str, spans: Mapping[int, Span]) -> list[Span]:
                 f"window {before} at {spans[before][0]} s: "
                 "number windows in the order of their starts"
             )
+    # All have one length, but the last, which ends with its recording.
     length = max(end - start for start, end in spans.values())
     # Windows lie on a line through two of them: the first and the last that are there.
     # Of a single one it is taken that window 0 starts with the recording.
@@ -135,6 +137,7 @@ def _fill_in_windows(recording: str, spans: Mapping[int, Span]) -> list[Span]:
     every = []
     for index in range(last + 1):
         start = anchor_start + shift * (index - anchor)
+        # Rounded like the windows that are there (windows.Windowing).
         start = max(0.0, round(start, 8))
         every.append(spans.get(index, (start, start + length)))
     return every
@@ -236,11 +239,13 @@ def _read_all(
     """
     read = [(path, _read_windows(path, form)) for path, form in files.items()]
     every = [window for _, windows in read for window in windows]
+    # Silence everywhere is more likely a decoding that has failed.
     if read and not any(_has_words(window) for window in every):
         raise InputError(f"{read[0][0]}: it holds no word: decode again")
     for path, windows in read:
         for window in windows:
             yield path, window
+        # An empty file that has the name of a window is that window, in silence.
         if not windows and segments is not None and path.stem in segments:
             yield path, Window(path.stem, ())
         elif not windows:
@@ -277,6 +282,7 @@ def _warn_if_times_go_back(path: Path, name: str, words: Sequence[Segment]) -> N
     """Warn if a speaker's words go back by over a second: windows written as one."""
     latest: dict[str, float] = {}
     for word in words:
+        # Of overlapping windows it is seconds; a second may be a recogniser's slip.
         if word.start < latest.get(word.speaker, 0.0) - 1.0:
             warn(
                 f"{path}: {name}: times go back from "
@@ -352,6 +358,8 @@ def _place_in_recording(
             shift_segment(segment, place.start) for segment in window.segments
         )
         return Window(place.recording, moved, (place.start, place.end))
+    # Without --segments an utterance is a recording, from 0 to the end of its last word
+    # where the file does not say its span.
     ends = [segment.end for segment in window.segments if segment.has_span]
     end = max(ends, default=0.0)
     if window.span is None and end <= 0:
@@ -370,6 +378,7 @@ def _number_windows(placed: Iterable[tuple[Path, Window]]) -> Iterator[Segment]:
     """
     recordings: dict[str, dict[Span, dict[str, _Spoken]]] = {}
     for path, window in placed:
+        # All that are placed have a span (_place_in_recording).
         span = window.span or (0.0, 0.0)
         windows = recordings.setdefault(window.utterance, {})
         speakers = windows.setdefault(span, {})
@@ -436,7 +445,10 @@ def _make_window(
         known = segment.times is not None or segment.has_span
         unknown: list[Ends] = [(None, None)] * len(segment.words)
         times += segment.word_spans if known else unknown
+    # Where no time is known, words have none: filled in, they would be spread over the
+    # window as if a recogniser had said so.
     timed = any(ends != (None, None) for ends in times)
+    # Of all words or of none, as the types have it.
     scores = tuple(score for segment in segments for score in segment.confidences or ())
     try:
         return Segment(

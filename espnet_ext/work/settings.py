@@ -18,6 +18,7 @@ from pydantic import (
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import parse_json
 
+# YAML 1.1 reads a power as a number only with a dot, and a sign of the exponent.
 POWER = re.compile(r"[-+]?[0-9.]+e[-+]?[0-9]+", re.IGNORECASE)
 
 
@@ -31,6 +32,7 @@ class StrictMapping(BaseModel):
     def _check_keys(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"must be a mapping (key: value), is {value!r}")
+        # Before pydantic's own check (extra="forbid"), which does not name the known.
         names = [field.alias or name for name, field in cls.model_fields.items()]
         for key in value:
             if key not in names:
