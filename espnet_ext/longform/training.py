@@ -297,6 +297,8 @@ class RecordingsASRTask(ASRTask):
             schedule, passes = read_schedule(args.chunk_conf)
             plan = cut_batches(durations, schedule, passes=passes, seed=args.seed)
             processes = args.dist_world_size if args.distributed else 1
+            # By walking through the plan: how many batches are too small to be shared
+            # cannot be told from the seconds.
             total = sum(1 for _ in share_batches(plan, processes))
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
             if strip_package(args.scheduler) == "warmup_cosine":
@@ -320,11 +322,15 @@ class RecordingsASRTask(ASRTask):
         schedule, passes = read_schedule(args.chunk_conf)
         share = (0, 1)
         if iter_options.distributed:
-            share = (torch.distributed.get_rank(), torch.distributed.get_world_size())
-            if schedule.count_sequences(schedule.max_seconds) < share[1]:
+            rank = torch.distributed.get_rank()
+            processes = torch.distributed.get_world_size()
+            share = (rank, processes)
+            # Batches of the longest sequences have the fewest, and all would be left
+            # out.
+            if schedule.count_sequences(schedule.max_seconds) < processes:
                 raise InputError(
                     "chunk_conf: a batch has fewer sequences than there are "
-                    f"processes ({share[1]})"
+                    f"processes ({processes})"
                 )
         features = make_checked(RecordingFeatures, args.features_conf, "features_conf")
         order = {"passes": passes, "seed": args.seed}

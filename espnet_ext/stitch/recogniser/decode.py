@@ -232,13 +232,15 @@ def decode_shard(shard: Shard) -> None:
         )
         inventories = Inventories(read_profiles(job["profiles"]))
         spans = {}
+        names = {}
+        profiles = {}
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)  # a path may have blanks
             spans[key] = AudioSpan(path, float(start), float(end))
-        entries = {key: shard.tables["inventory"][key].split() for key in spans}
-        profiles = {}
-        for key in spans:
-            chosen = [find_profile(entry) for entry in entries[key]]
+            # An entry is a name, or a name and the profile that it has.
+            entries = shard.tables["inventory"][key].split()
+            names[key] = [entry.partition("=")[0] for entry in entries]
+            chosen = [find_profile(entry) for entry in entries]
             profiles[key] = inventories.select(chosen, key)
         samples = {key: read_samples(key, span, rate) for key, span in spans.items()}
         found = _recognise_windows(
@@ -248,21 +250,20 @@ def decode_shard(shard: Shard) -> None:
         texts = {}
         speakers = {}
         for key, span in spans.items():
-            # An entry is a name, or a name and the profile that it has.
-            names = [entry.partition("=")[0] for entry in entries[key]]
             best = found[key]
             recording, window = parse_window_id(key)
             # An id may look like a window's and be that of a whole recording.
             if recording != shard.tables["recordings"][key]:
                 recording = key
                 window = 0
+            own = names[key]
             heard += split_by_speaker(
-                best, names, recording, window, span.start, span.end
+                best, own, recording, window, span.start, span.end
             )
             segments = best.segments if best else ()
             turns = [" ".join(each.words) for each in segments]
             texts[key] = f" {SPEAKER_CHANGE} ".join(turns)
-            speakers[key] = " ".join(names[each.speaker] for each in segments)
+            speakers[key] = " ".join(own[each.speaker] for each in segments)
         write_hypotheses(folder / "hypotheses.jsonl", heard)
         write_table(folder / "text", texts)
         write_table(folder / "speakers", speakers)

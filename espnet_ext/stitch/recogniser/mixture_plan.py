@@ -237,7 +237,11 @@ def count_turns(turns: Iterable[Segment]) -> SetCounts:
     recordings = group_by_recording(turns)
     # Only references are read: what a recording holds after its last turn is silence.
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
-    seconds = sum(max(end for _, end in each) for each in spans)
+    seconds = 0.0
+    overlap = 0.0
+    for each in spans:
+        seconds += max(end for _, end in each)
+        overlap += measure_overlap_ratio(each)
     words = 0
     for spoken in recordings.values():
         words += sum(len(turn.words) for turn in spoken)
@@ -246,5 +250,5 @@ def count_turns(turns: Iterable[Segment]) -> SetCounts:
         mean_words=words / len(recordings),
         mean_seconds=seconds / len(recordings),
         hours=seconds / 3600,
-        overlap=100 * sum(map(measure_overlap_ratio, spans)) / len(recordings),
+        overlap=100 * overlap / len(recordings),
     )

@@ -207,21 +207,19 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
     Return each mixture's text.
     """
     folder = Path(folder)
-    write_segments(
-        folder / "references.json",
-        [turn for mixture in mixtures for turn in mixture.turns],
-    )
-    serialised = {mixture.name: serialise(mixture.turns) for mixture in mixtures}
-    write_table(
-        folder / "text_speakers",
-        {name: " ".join(speakers) for name, (_, speakers) in serialised.items()},
-    )
-    mixed = {
-        mixture.name: " ".join(part.source.id for part in mixture.parts)
-        for mixture in mixtures
-    }
+    turns: list[Segment] = []
+    text = {}
+    speakers = {}
+    mixed = {}
+    for mixture in mixtures:
+        name = mixture.name
+        turns += mixture.turns
+        text[name], own = serialise(mixture.turns)
+        speakers[name] = " ".join(own)
+        mixed[name] = " ".join(part.source.id for part in mixture.parts)
+    write_segments(folder / "references.json", turns)
+    write_table(folder / "text_speakers", speakers)
     write_table(folder / "mixed_utterances", mixed)
-    text = {name: text for name, (text, _) in serialised.items()}
     # Last: where it is, the other tables are complete.
     write_table(folder / "text", text)
     return text

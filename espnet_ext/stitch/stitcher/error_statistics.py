@@ -222,13 +222,12 @@ def build_simulated_errors(counts: Counts) -> SimulatedErrors:
         common = {other: times for other, times in heard.items() if times >= COMMON}
         if common:
             confusions[word] = common
+    rates = {}
+    for name, overlapped in (("alone", False), ("overlapped", True)):
+        classes = [(overlapped, distance) for distance in DISTANCES]
+        rates[name] = tuple(counts.find_rate(each) for each in classes)
     return SimulatedErrors(
-        rates={
-            name: tuple(
-                counts.find_rate((overlapped, distance)) for distance in DISTANCES
-            )
-            for overlapped, name in ((False, "alone"), (True, "overlapped"))
-        },
+        rates=rates,
         speaker=counts.moved / max(1, counts.turns),
         deletion=counts.kinds["deletions"] / kinds,
         insertion=counts.kinds["insertions"] / kinds,
