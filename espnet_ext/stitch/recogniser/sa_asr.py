@@ -160,6 +160,7 @@ class SAASRModel(ESPnetASRModel):
             loss_speaker = loss_speaker / (labels >= 0).sum()
         else:
             loss_speaker = loss_speaker / len(speech)
+        # P4, eq. 12, with the other sign
         loss = loss_att + self.gamma * loss_speaker
         stats = {
             "loss_att": loss_att.detach(),

@@ -233,6 +233,7 @@ def find_word_times(
     """
     spans: list[list[int]] = []
     for place, frame in enumerate(frames):
+        # Tokenizers differ in where words begin, so this one is asked each time.
         count = len(to_words(list(pieces[: place + 1])))
         if count > len(spans):
             spans += [[frame, frame] for _ in range(count - len(spans))]

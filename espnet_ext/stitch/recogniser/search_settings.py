@@ -75,6 +75,7 @@ def require_speaker_model(model_config: Path, model_file: Path) -> None:
                 f"{path}: no such file ({what}): check the path, or run the stage "
                 "that makes it"
             )
+    # sa_asr_train writes this option, asr_train does not.
     if "speaker_encoder" not in read_yaml(model_config):
         raise InputError(
             f"{model_config}: has no speaker_encoder, so it is no speaker-attributed "

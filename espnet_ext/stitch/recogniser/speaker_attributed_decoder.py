@@ -115,8 +115,11 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         scores before the softmax, (B, L, vocabulary), and logarithms of the speaker
         posteriors, (B, L, K).
         """
+        # P4, eq. 2 and 3
         hidden, weights = self.asr(hs_pad, hlens, ys_in_pad, ys_in_lens)
+        # eq. 7 and 8
         queries, _ = self.query(weights @ speaker_encodings, ys_in_pad)
+        # eq. 9 and 10, and then eq. 4
         log_posteriors, weighted = attend_to_inventory(
             queries, profiles, present, self.cosine_scale
         )

@@ -98,6 +98,7 @@ class SAASRTask(ASRTask):
     def build_preprocess_fn(
         cls, args: argparse.Namespace, train: bool
     ) -> "SpeakerPreprocessor | None":
+        # None if use_preprocessor is false: then data are read as they are.
         preprocess = super().build_preprocess_fn(args, train)
         if preprocess is None:
             return None

@@ -35,5 +35,6 @@ class AlignedPairsEncoder(TransformerEncoder):
                 "patch_size: 2 in model_conf, and write the "
                 "source text in the style alignment"
             )
+        # (B, L, 2 input_size): the two embeddings of a pair side by side.
         pairs = xs_pad.unflatten(1, (-1, 2)).flatten(2)
         return super().forward(pairs, ilens // 2, *args, **options)

@@ -28,6 +28,7 @@ from espnet_ext.text.window_hypotheses import Grouped, read_grouped
 from espnet_ext.text.words import SPEAKER, Segment, Word, make_spoken_lines
 from espnet_ext.text.writing import show_line, write_segments, write_transcript
 
+# ESPnet's mean of the checkpoints that are best on the development sets
 MODEL_FILE = "valid.acc.ave.pth"
 BEAM_SIZE = 4
 # for each token; chosen on the dev sets of scale mini; with 0 long transcripts end too

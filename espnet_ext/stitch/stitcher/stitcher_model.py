@@ -19,6 +19,7 @@ class StitcherModel(ESPnetMTModel):
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
+        # The frontend embeds the source, the decoder what has been written.
         for module in (self.frontend, self.decoder):
             for embedding in module.modules():
                 if isinstance(embedding, torch.nn.Embedding):
