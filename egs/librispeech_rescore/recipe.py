@@ -30,7 +30,7 @@ from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import average_step, make_free_arguments, name_average
-from espnet_ext.rescore import ScorerKind, is_gguf
+from espnet_ext.rescore import ScorerKind, check_model_path, is_gguf
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.synthetic.librispeech import make_lm_text
@@ -288,6 +288,8 @@ def check_models(run: Run) -> None:
             continue
         family = family_of(merge_system_config(run.sections, system)["lm"])
         given = run.options[family]
+        if given:
+            check_model_path(given)
         if makes_models(run) and not given and not has_text:
             raise InputError(
                 f"{system.name}: there is no text to make a small model from: "
