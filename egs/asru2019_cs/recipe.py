@@ -132,7 +132,7 @@ def data(run: Run) -> None:
     folders = read_part_folders(run)
     names = {part: part for part in (*train_parts(run), *TEST_SETS)}
     if run.synthetic:
-        run_steps(asr.synthetic_corpus(run, "asru2019"))
+        run_steps(asr.synthetic_corpus_step(run, "asru2019"))
     # The whole part has a name of its own: the one to train on is made of it later.
     if lacks_dev(run):
         names[SPOKEN] = WHOLE
@@ -209,7 +209,7 @@ def tokens(run: Run) -> None:
         asr.tokens_step(
             run,
             "+".join(train_parts(run)),
-            asr.tokens_dir(run),
+            asr.locate_tokens(run),
             settings["token_type"],
             settings["vocab_size"],
             english=english,
@@ -247,7 +247,7 @@ def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
     steps = [
         asr.statistics_step(
-            run, config, name, name_valid_set(run), asr.tokens_dir(run), token_type
+            run, config, name, name_valid_set(run), asr.locate_tokens(run), token_type
         )
         for config, name in list_trained_on(run)
     ]
@@ -292,7 +292,7 @@ def encoder(run: Run) -> None:
             config,
             all_data,
             name_valid_set(run),
-            asr.tokens_dir(run),
+            asr.locate_tokens(run),
             settings["token_type"],
             seed=1,
         ),
@@ -367,7 +367,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         seed,
         name_training_set(system),
         name_valid_set(run),
-        asr.tokens_dir(run),
+        asr.locate_tokens(run),
         options=list_language_options(run, system),
     )
 
@@ -377,7 +377,10 @@ def list_language_options(run: Run, system: System) -> list[str]:
     decoder = merge_system_config(run.sections, system).get("decoder")
     if strip_package(decoder) != "language_transformer":
         return []
-    return ["--decoder_conf", f"languages_file={asr.tokens_dir(run) / 'languages.txt'}"]
+    return [
+        "--decoder_conf",
+        f"languages_file={asr.locate_tokens(run) / 'languages.txt'}",
+    ]
 
 
 def train_decoder_step(run: Run, system: System, seed: int) -> Step:
@@ -392,7 +395,7 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
         "--seed",
         str(seed),
         *list_token_options(
-            asr.tokens_dir(run), run.sections["settings"]["token_type"]
+            asr.locate_tokens(run), run.sections["settings"]["token_type"]
         ),
     ]
     words += [
@@ -400,7 +403,7 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
         "--init_param",
         f"{locate_encoder_model(run)}:ctc:ctc",
     ]
-    made = [locate_encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
+    made = [locate_encoder_model(run), asr.locate_tokens(run) / "tokens.txt"]
     for part, name in (
         ("train", name_training_set(system)),
         ("valid", name_valid_set(run)),
@@ -443,7 +446,7 @@ def train_further_step(run: Run, system: System, seed: int) -> Step:
         ),
         name,
         name_valid_set(run),
-        asr.tokens_dir(run),
+        asr.locate_tokens(run),
         settings["token_type"],
         seed,
         options=[
@@ -465,7 +468,7 @@ def decoding(run: Run) -> None:
     run_each_system(
         run,
         lambda run, system, seed, nj: asr.decode_system(
-            run, system, seed, nj, test_sets(run), asr.tokens_dir(run), data=folder
+            run, system, seed, nj, test_sets(run), asr.locate_tokens(run), data=folder
         ),
         shards=True,
     )

@@ -58,7 +58,7 @@ def data(run: Run) -> None:
     if run.synthetic:
         kind = "librispeech" if sets.uses_whisper(run) else "libricss"
         size = sets.merge_settings(run)["corpus_size"]
-        run_steps(asr.synthetic_corpus(run, kind, size=size))
+        run_steps(asr.synthetic_corpus_step(run, kind, size=size))
     if run.of_data_dirs:
         run_steps(asr.data_dirs_step(run))
         return
@@ -157,7 +157,7 @@ def tokens(run: Run) -> None:
     step = asr.tokens_step(
         run,
         "train_sa",
-        asr.tokens_dir(run),
+        asr.locate_tokens(run),
         settings["token_type"],
         settings["vocab_size"],
         symbols=["<sc>"],  # a change of the speaker is one token
@@ -166,7 +166,7 @@ def tokens(run: Run) -> None:
 
 
 def statistics(run: Run) -> None:
-    folder = asr.tokens_dir(run)
+    folder = asr.locate_tokens(run)
     kind = run.sections["settings"]["token_type"]
     config = read_yaml(write_recogniser_config(run))
     names = list(list_trainings(run).values())
@@ -214,7 +214,7 @@ def recogniser(run: Run) -> None:
 
 def train_recogniser(run: Run) -> Iterator[Step]:
     """Train the recogniser; each training begins with what the last one has learnt."""
-    folder = asr.tokens_dir(run)
+    folder = asr.locate_tokens(run)
     kind = run.sections["settings"]["token_type"]
     profiles = sets.locate_profiles(run, "train") / "profiles.scp"
     sound = "sound"

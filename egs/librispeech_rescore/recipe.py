@@ -23,7 +23,7 @@ from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
-from espnet_ext.recipe.librispeech import choose_dev_set, lm_text
+from espnet_ext.recipe.librispeech import choose_dev_set, find_lm_text
 from espnet_ext.recipe.options import split_names
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run
@@ -67,7 +67,7 @@ def has_lists_alone(run: Run) -> bool:
 def test_sets(run: Run) -> list[str]:
     """The parts on which systems are compared; of lists alone, those that are there."""
     given = run.path(LISTS)
-    sets = librispeech.test_sets(run)
+    sets = librispeech.list_test_sets(run)
     if given is None or not has_lists_alone(run):
         return sets
     return [part for part in sets if find_lists(given, part)] or sets
@@ -89,7 +89,7 @@ def train_parts(run: Run) -> list[str]:
         return split_names(run.options[TRAIN_LISTS])
     if run.path(LISTS) and not trained_rows(run):
         return []
-    parts = librispeech.train_parts(run)
+    parts = librispeech.list_train_parts(run)
     return parts[1:] if run.options["first_pass"] == ESPNET else parts
 
 
@@ -121,7 +121,7 @@ def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
 
 def data(run: Run) -> None:
     if left_out := [
-        part for part in librispeech.test_sets(run) if part not in test_sets(run)
+        part for part in librispeech.list_test_sets(run) if part not in test_sets(run)
     ]:
         show(f"there are no lists of {', '.join(left_out)}, which is not tested")
     if run.synthetic and lists_are_whole(run):
@@ -162,8 +162,8 @@ def text_steps(run: Run) -> Iterator[Step]:
             name="text of language models",
             log=run.datadir / "log" / "lm_text.log",
             function=make_lm_text,
-            arguments={"output": lm_text(run), "size": synthetic_size(run)},
-            outputs=[lm_text(run)],
+            arguments={"output": find_lm_text(run), "size": synthetic_size(run)},
+            outputs=[find_lm_text(run)],
         )
 
 
@@ -312,7 +312,7 @@ def require_word_layer(model: str, system: str) -> None:
 def require_lm_text_of(run: Run) -> None:
     """Refuse adaptation without a text; that of the synthetic corpus is made."""
     if not run.synthetic:
-        require_lm_text(lm_text(run))
+        require_lm_text(find_lm_text(run))
 
 
 def check_own_config(run: Run, own: OwnSystem) -> None:
@@ -333,7 +333,7 @@ def recognise(run: Run) -> Iterator[Step]:
     """Train an ESPnet model on the first training part, and decode all other parts."""
     settings, folder = run.sections["settings"], run.expdir / "asr"
     part, size, average = (
-        librispeech.train_parts(run)[0],
+        librispeech.list_train_parts(run)[0],
         settings["asr_vocab_size"],
         settings["asr_average"],
     )
@@ -511,7 +511,7 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
     from espnet_ext.rescore.training.small_models import make_language_model
 
     family, folder = family_of(name), adapted(run, name, seed)
-    text = lm_text(run)
+    text = find_lm_text(run)
     model = given_model(run, name)
     if makes_models(run) and not run.options[family]:
         model = folder / "made"

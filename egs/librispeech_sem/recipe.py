@@ -16,11 +16,11 @@ from espnet_ext.recipe.language_model import (
     uses_language_model,
 )
 from espnet_ext.recipe.librispeech import (
-    dev_sets,
-    lm_text,
+    find_lm_text,
+    list_dev_sets,
+    list_test_sets,
+    list_train_parts,
     prepare,
-    test_sets,
-    train_parts,
 )
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
@@ -42,7 +42,7 @@ from espnet_ext.work.settings import check_settings
 def check(run: Run) -> None:
     """Refuse rows that lack the text of a language model, and unfit pre-training."""
     if not run.synthetic and uses_language_model(run):
-        require_lm_text(lm_text(run))
+        require_lm_text(find_lm_text(run))
     for system in run.systems:
         try:
             plan_pretraining(run, merge_system_config(run.sections, system))
@@ -56,8 +56,8 @@ def data(run: Run) -> None:
     if run.of_data_dirs:
         return
     run_steps(
-        asr.combine_step(run, "train", train_parts(run)),
-        asr.combine_step(run, "dev", dev_sets(run)),
+        asr.combine_step(run, "train", list_train_parts(run)),
+        asr.combine_step(run, "dev", list_dev_sets(run)),
     )
 
 
@@ -67,7 +67,7 @@ def tokens(run: Run) -> None:
         asr.tokens_step(
             run,
             "train",
-            asr.tokens_dir(run),
+            asr.locate_tokens(run),
             settings["token_type"],
             settings["vocab_size"],
         )
@@ -81,7 +81,7 @@ def statistics(run: Run) -> None:
         run,
         *(
             asr.statistics_step(
-                run, config, "train", "dev", asr.tokens_dir(run), token_type
+                run, config, "train", "dev", asr.locate_tokens(run), token_type
             )
             for config in group_configs_by_features(run).values()
         ),
@@ -99,7 +99,7 @@ def language_model(run: Run) -> None:
     run_jobs(
         [
             train_language_model(
-                run, lm_text(run), "dev", asr.tokens_dir(run), token_type
+                run, find_lm_text(run), "dev", asr.locate_tokens(run), token_type
             )
         ]
     )
@@ -203,7 +203,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         path,
         "train",
         "dev",
-        asr.tokens_dir(run),
+        asr.locate_tokens(run),
         run.sections["settings"]["token_type"],
         seed,
         task="growing_asr" if stages else "asr",
@@ -258,7 +258,7 @@ def locate_whole_lengths(run: Run) -> Path:
 def make_lengths_step(run: Run, texts: Path) -> Step:
     """Count the tokens of the whole corpus, in a rehearsal."""
     kind = run.sections["settings"]["token_type"]
-    options = list_token_options(asr.tokens_dir(run), kind)
+    options = list_token_options(asr.locate_tokens(run), kind)
     # The values of ESPnet's options: the kind of the tokens, and their model if any.
     tokeniser = [options[3], *options[5:]]
     return Step(
@@ -287,14 +287,14 @@ def decoding(run: Run) -> None:
     run_each_system(
         run,
         lambda run, system, seed, nj: asr.decode_system(
-            run, system, seed, nj, test_sets(run), asr.tokens_dir(run)
+            run, system, seed, nj, list_test_sets(run), asr.locate_tokens(run)
         ),
         shards=True,
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, test_sets(run))])
+    run_jobs([asr.score_systems(run, list_test_sets(run))])
 
 
 RECIPE = Recipe(

@@ -62,7 +62,7 @@ def tokens(run: Run) -> None:
     step = asr.tokens_step(
         run,
         corpora.TRAIN,
-        asr.tokens_dir(run),
+        asr.locate_tokens(run),
         settings["token_type"],
         settings["vocab_size"],
         normalisation=settings["token_normalisation"],
@@ -191,7 +191,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         "train": list_recording_tables(run, values, corpora.TRAIN),
         "valid": list_recording_tables(run, values, corpora.VALID),
     }
-    pieces = asr.tokens_dir(run)
+    pieces = asr.locate_tokens(run)
     token_type = run.sections["settings"]["token_type"]
     options = ["--seed", str(seed), *list_token_options(pieces, token_type)]
     inputs = []

@@ -33,7 +33,7 @@ from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
 
-def synthetic_corpus(
+def synthetic_corpus_step(
     run: Run, corpus: str, folder: Path | None = None, size: str = ""
 ) -> Step:
     """Make a small corpus in the layout of a real one.
@@ -165,7 +165,7 @@ def _derived_step(
     )
 
 
-def tokens_dir(run: Run) -> Path:
+def locate_tokens(run: Run) -> Path:
     """Return the folder of a run's tokens."""
     settings = run.sections["settings"]
     return run.datadir / f"tokens_{settings['token_type']}{settings['vocab_size']}"

@@ -17,21 +17,21 @@ def drop_other_parts(run: Run, parts: Sequence[str]) -> list[str]:
     return [part for part in parts if "other" not in part.split("-")]
 
 
-def train_parts(run: Run) -> list[str]:
+def list_train_parts(run: Run) -> list[str]:
     """Return the parts that systems are trained on (a setting of the scale)."""
     if run.of_data_dirs:
         return [TRAIN]
     return drop_other_parts(run, run.sections["settings"]["train_parts"])
 
 
-def dev_sets(run: Run) -> list[str]:
+def list_dev_sets(run: Run) -> list[str]:
     """Return the parts on which trainings are watched and weights are tuned."""
     if run.of_data_dirs:
         return [DEV]
     return drop_other_parts(run, ("dev-clean", "dev-other"))
 
 
-def test_sets(run: Run) -> list[str]:
+def list_test_sets(run: Run) -> list[str]:
     """Return the parts on which systems are compared."""
     if run.of_data_dirs:
         return run.data_tests
@@ -45,7 +45,7 @@ def choose_dev_set(run: Run, test_set: str) -> str:
     return test_set.replace("test-", "dev-")
 
 
-def lm_text(run: Run) -> Path:
+def find_lm_text(run: Run) -> Path:
     """Return the text of language models: the user's, or the one in the corpus."""
     return run.path("lm_text") or run.corpus / LM_TEXT
 
@@ -56,11 +56,11 @@ def prepare(run: Run, size: str = "") -> None:
     If the corpus is the synthetic one, it is made first, in this ``size``.
     """
     if run.synthetic:
-        run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
+        run_steps(asr.synthetic_corpus_step(run, "librispeech", size=size))
     if run.of_data_dirs:
         run_steps(asr.data_dirs_step(run))
         return
-    parts = [*train_parts(run), *dev_sets(run), *test_sets(run)]
+    parts = [*list_train_parts(run), *list_dev_sets(run), *list_test_sets(run)]
     run_steps(
         asr.data_step(
             run,

@@ -109,7 +109,7 @@ def data(run: Run) -> None:
     if run.options["aligner"]:  # before alignment, which takes hours
         check_plans(run, inspect_seconds(run.corpus))
     if run.synthetic or not all(run.options[name] for name in list_test_corpora(run)):
-        run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
+        run_steps(asr.synthetic_corpus_step(run, "spotify", run.datadir / "corpus"))
     if run.synthetic:
         run_steps(*synthetic_steps(run))
     elif not run.options[PUBLISHED]:
