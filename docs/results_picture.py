@@ -48,6 +48,11 @@ BARS = (
         "P2: the same, noisy phrases", False,
     ),
     Bar(
+        "librispeech_rescore", "lists-LibriSpeech-lists", "lists_untrained",
+        "test-other", "first pass",
+        "P3: SmolLM2 against the first pass,\npublic lists of test-other", True,
+    ),
+    Bar(
         "librispeech_rescore", "mini-synthetic", "bert_mwer", "test-other", "BERT CE",
         "P3: BERT by MWER against by CE,\nnoisy phrases", False,
     ),

@@ -298,10 +298,11 @@ def describe_design(design: Design, tried: Mapping[str, int] | None = None) -> s
     since = "Not registered" if design.seen else f"Design of commit {design.commit}"
     asked = {name: (tried or {}).get(name, 1) for name in design.claims}
     numbers = " or ".join(str(number) for number in sorted(set(asked.values())))
+    designs = "design" if numbers == "1" else "designs"
     parts = [
         f"{since}: {format_count(len(design.seeds), 'seed')}, {design.units}",
         f"corrected for {format_count(design.tests or len(design.claims), 'test')} "
-        f"(Holm) and for {numbers} designs of a question",
+        f"(Holm) and for {numbers} {designs} of a question",
     ]
     if design.fewest:
         parts.append("degrees of freedom of the fewer")
