@@ -148,7 +148,8 @@ def text_steps(run: Run) -> Iterator[Step]:
     """The transcripts of all parts, from lists, and the text of language models."""
     given = Path(run.options[LISTS])
     for part in list_parts(run):
-        source, folder = find_lists(given, part), run.datadir / part
+        source = find_lists(given, part) or given / part
+        folder = run.datadir / part
         yield Step(
             name=f"text of {part}",
             log=run.datadir / "log" / f"text_{part}.log",

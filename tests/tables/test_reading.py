@@ -35,6 +35,13 @@ def test_toy_is_read(toy: Path):
     assert tables.recipe_dir == toy.parent.parent
 
 
+def test_a_table_is_made_at_its_scales_alone(toy: Path):
+    toy.write_text(toy.read_text().replace('  "2":\n', '  "2":\n    scales: [own]\n'))
+    assert list(load_tables(toy).tables) == ["1", "2"]
+    assert list(load_tables(toy, "own").tables) == ["1", "2"]
+    assert list(load_tables(toy, "mini").tables) == ["1"]
+
+
 def test_measures_and_changes_are_read(mixed: Path):
     tables = load_tables(mixed)
     first = tables.tables["1"]
