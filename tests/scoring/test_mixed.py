@@ -1,6 +1,4 @@
-"""The mixed error rate against jiwer, and its split into languages against a table of
-edit distances in numpy.
-"""
+"""The mixed error rate against jiwer, its split against a table of edit distances."""
 
 import json
 from dataclasses import astuple
@@ -47,22 +45,27 @@ SPEAKERS = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}
 
 def distances(reference: list[str], hypothesis: list[str]) -> np.ndarray:
     """Fewest errors of each pair of beginnings, (reference + 1, hypothesis + 1)."""
-    table = np.add.outer(np.arange(len(reference) + 1), np.arange(len(hypothesis) + 1))
+    rows = np.arange(len(reference) + 1)
+    columns = np.arange(len(hypothesis) + 1)
+    table = np.add.outer(rows, columns)
     for i, left in enumerate(reference):
         for j, right in enumerate(hypothesis):
-            table[i + 1, j + 1] = min(
-                table[i, j] + (left != right), table[i, j + 1] + 1, table[i + 1, j] + 1
-            )
+            paired = table[i, j] + (left != right)
+            deleted = table[i, j + 1] + 1
+            inserted = table[i + 1, j] + 1
+            table[i + 1, j + 1] = min(paired, deleted, inserted)
     return table
 
 
 def split_by_hand(reference: list[str], hypothesis: list[str]) -> dict[bool, list[int]]:
-    """By language (is it Han?): correct, substituted, deleted, inserted; ties broken as
-    Kaldi's compute-wer does.
+    """By language (is it Han?): correct, substituted, deleted, inserted.
+
+    Ties are broken as Kaldi's compute-wer does.
     """
     table = distances(reference, hypothesis)
     counts = {True: [0, 0, 0, 0], False: [0, 0, 0, 0]}
-    i, j = len(reference), len(hypothesis)
+    i = len(reference)
+    j = len(hypothesis)
     while i or j:
         if j and table[i, j] == table[i, j - 1] + 1:
             j -= 1
@@ -71,19 +74,20 @@ def split_by_hand(reference: list[str], hypothesis: list[str]) -> dict[bool, lis
             i -= 1
             counts[has_han(reference[i])][2] += 1
         else:
-            i, j = i - 1, j - 1
-            counts[has_han(reference[i])][int(reference[i] != hypothesis[j])] += 1
+            i -= 1
+            j -= 1
+            wrong = int(reference[i] != hypothesis[j])
+            counts[has_han(reference[i])][wrong] += 1
     return counts
 
 
 def count_mixed_errors(reference, hypothesis) -> tuple[ErrorRate, ErrorRate, ErrorRate]:
     """The counts of one utterance, and those of its Mandarin and its English."""
     score = score_mixed_texts({"u": " ".join(reference)}, {"u": " ".join(hypothesis)})
-    assert score.parts["CH"].total + score.parts["EN"].total == score.total
-    assert (
-        score.parts["near-switch"].total + score.parts["elsewhere"].total == score.total
-    )
-    return score.total, score.parts["CH"].total, score.parts["EN"].total
+    parts = {name: part.total for name, part in score.parts.items()}
+    assert parts["CH"] + parts["EN"] == score.total
+    assert parts["near-switch"] + parts["elsewhere"] == score.total
+    return score.total, parts["CH"], parts["EN"]
 
 
 @given(REFERENCES, HYPOTHESES)
@@ -98,14 +102,11 @@ def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis)
     expected = split_by_hand(reference, hypothesis)
     assert [*astuple(han)] == expected[True]
     assert [*astuple(english)] == expected[False]
+    filtered = count_filtered_errors(reference, hypothesis)
     for name, wanted in (("CH-filtered", True), ("EN-filtered", False)):
-        alone = [
-            [token for token in side if has_han(token) == wanted]
-            for side in (reference, hypothesis)
-        ]
-        assert count_filtered_errors(reference, hypothesis)[name] == count_errors(
-            *alone
-        )
+        left = [token for token in reference if has_han(token) == wanted]
+        right = [token for token in hypothesis if has_han(token) == wanted]
+        assert filtered[name] == count_errors(left, right)
 
 
 def test_the_two_habits_differ_where_a_word_is_heard_as_a_character():
@@ -115,10 +116,8 @@ def test_the_two_habits_differ_where_a_word_is_heard_as_a_character():
         ErrorRate(1, 0, 0, 0),
         ErrorRate(0, 1, 0, 0),
     )
-    assert [*count_filtered_errors(["我", "go"], ["我", "够"]).values()] == [
-        ErrorRate(1, 0, 0, 1),
-        ErrorRate(0, 0, 1, 0),
-    ]
+    filtered = count_filtered_errors(["我", "go"], ["我", "够"])
+    assert [*filtered.values()] == [ErrorRate(1, 0, 0, 1), ErrorRate(0, 0, 1, 0)]
 
 
 def test_texts_are_scored_by_utterance_speaker_and_part():
@@ -129,31 +128,26 @@ def test_texts_are_scored_by_utterance_speaker_and_part():
         "b1": ErrorRate(3, 1, 1, 0),
         "b2": ErrorRate(5, 1, 0, 0),
     }
-    han, english = score.parts["CH"], score.parts["EN"]
+    han = score.parts["CH"]
+    english = score.parts["EN"]
     assert list(han.utterances.values()) == [
         ErrorRate(3, 0, 2, 1),
         ErrorRate(5, 1, 0, 0),
         ErrorRate(1, 0, 0, 0),
         ErrorRate(4, 0, 0, 0),
     ]
-    assert english.utterances["a2"] == ErrorRate(
-        0, 0, 0, 1
-    )  # no English in the reference: only the insertion
+    # No English in the reference: only the insertion.
+    assert english.utterances["a2"] == ErrorRate(0, 0, 0, 1)
     assert english.speakers == {"a": ErrorRate(1, 0, 0, 1), "b": ErrorRate(3, 2, 1, 0)}
     assert han.total + english.total == score.total
     assert score.parts["CH-filtered"].utterances["b1"] == ErrorRate(1, 0, 0, 1)
     assert score.parts["EN-filtered"].utterances["b1"] == ErrorRate(2, 0, 2, 0)
-    near, elsewhere = score.parts["near-switch"], score.parts["elsewhere"]
-    assert near.utterances["a1"] == ErrorRate(2, 0, 1, 1) and elsewhere.utterances[
-        "a1"
-    ] == ErrorRate(2, 0, 1, 0)
-    for part in (near, elsewhere):
-        name = "near-switch" if part is near else "elsewhere"
-        assert (
-            score.parts[f"{name}-CH"].total + score.parts[f"{name}-EN"].total
-            == part.total
-        )
-    assert near.total + elsewhere.total == score.total
+    totals = {name: part.total for name, part in score.parts.items()}
+    assert score.parts["near-switch"].utterances["a1"] == ErrorRate(2, 0, 1, 1)
+    assert score.parts["elsewhere"].utterances["a1"] == ErrorRate(2, 0, 1, 0)
+    for name in ("near-switch", "elsewhere"):
+        assert totals[f"{name}-CH"] + totals[f"{name}-EN"] == totals[name]
+    assert totals["near-switch"] + totals["elsewhere"] == score.total
     low, high = bootstrap_interval([*english.utterances.values()])
     assert 0 < low <= english.total.rate <= high
 
@@ -163,13 +157,13 @@ TOKENS = st.sampled_from("我你去abc")
 
 def near_by_definition(pairs: list) -> list:
     """Tokens on either side of a switch point, and insertions at one."""
-    tokens = [left for left, _ in pairs if left is not None]
-    switches = [
-        i
-        for i in range(1, len(tokens))
-        if tokens[i].isascii() != tokens[i - 1].isascii()
-    ]
-    found, place = [], 0
+    languages = [left.isascii() for left, _ in pairs if left is not None]
+    switches = []
+    for place in range(1, len(languages)):
+        if languages[place] != languages[place - 1]:
+            switches.append(place)
+    found = []
+    place = 0
     for pair in pairs:
         is_token = pair[0] is not None
         if place in switches or (is_token and place + 1 in switches):
@@ -199,9 +193,7 @@ def test_one_language_has_no_switch_point():
 
 
 def test_rules_apply_to_both_texts_and_are_recorded(tmp_path):
-    """Case, punctuation, full width and noise marks are not errors with rules, and are
-    without.
-    """
+    """With rules, case, punctuation, full width and noise marks are no errors."""
     (tmp_path / "ref").write_text(
         "u1 <v-noise> 我想要 app。\nu2 ｄoctor 说\n", encoding="utf-8"
     )

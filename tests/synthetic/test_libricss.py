@@ -1,7 +1,6 @@
-"""The mini LibriCSS, and LibriCSS's preparation on it: who speaks is told by the
-session's meeting info.
-"""
+"""The mini LibriCSS, and LibriCSS's preparation on it."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -26,7 +25,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import measure_overlap_ratio
+from espnet_ext.text.words import Segment, group_by_recording, measure_overlap_ratio
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +53,8 @@ def sessions(corpus: Path) -> list[Path]:
 
 def test_layout(corpus):
     assert [session.parent.name for session in sessions(corpus)] == sorted(CONDITIONS)
-    segments = json.loads(
-        (corpus / "LibriCSS" / "for_release" / "all_res.json").read_text()
-    )
+    listed = corpus / "LibriCSS" / "for_release" / "all_res.json"
+    segments = json.loads(listed.read_text())
     assert segments.keys() == {session.name for session in sessions(corpus)}
     for session in sessions(corpus):
         info = soundfile.info(session / "record" / "raw_recording.wav")
@@ -65,68 +63,70 @@ def test_layout(corpus):
         assert len(turns) == 16
         assert len({turn.speaker for turn in turns}) == 8
         assert max(turn.end for turn in turns) < info.duration
-        overlap = 100 * measure_overlap_ratio(
-            [(turn.start, turn.end) for turn in turns]
-        )
+        overlap = 100 * measure_overlap_ratio(turn.span for turn in turns)
         assert session.name.endswith(f"_actual{overlap:.1f}")
-        assert overlap == pytest.approx(float(session.name.split("_")[2]), abs=3)
+        wanted = float(session.name.split("_")[2])
+        assert overlap == pytest.approx(wanted, abs=3)
 
 
 def test_speakers_are_persons_and_not_tracks(corpus, spoken):
     # The column in the third place of an STM names tracks: fewer than there are people,
     # and no LibriSpeech ids.
-    references = (corpus / "LibriCSS" / "scoring" / "references").glob("*/*.stm")
-    tracks = {
-        line.split()[2] for path in references for line in path.read_text().splitlines()
-    }
+    tracks = set()
+    for path in (corpus / "LibriCSS" / "scoring" / "references").glob("*/*.stm"):
+        for line in path.read_text().splitlines():
+            tracks.add(line.split()[2])
+    assert tracks <= {"A", "B", "C", "D"}
+    assert len(tracks) > 1
     people = {path.name for path in (corpus / "LibriSpeech" / "test-clean").iterdir()}
-    assert tracks <= {"A", "B", "C", "D"} and len(tracks) > 1
-    assert {turn.speaker for turns in spoken.values() for turn in turns} == people
-    assert all(len({turn.speaker for turn in turns}) == 8 for turns in spoken.values())
+    assert len(people) == 8
+    for turns in spoken.values():
+        assert {turn.speaker for turn in turns} == people
 
 
 def test_segments_between_silences(corpus, spoken, tmp_path):
-    enrolment_list = (
-        corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
-    )
-    prepare_libricss(corpus / "LibriCSS", tmp_path, enrolment_list=enrolment_list)
+    listed = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
+    prepare_libricss(corpus / "LibriCSS", tmp_path, enrolment_list=listed)
     assert [path.name for path in tmp_path.iterdir()] == ["segments"]
-    data = read_data_dir(tmp_path / "segments" / "data")
+    folder = tmp_path / "segments"
+    data = read_data_dir(folder / "data")
     assert validate(data, require_text=False) == []
-    inventory, enrolment = (
-        read_table(tmp_path / "segments" / name) for name in ("inventory", "enrolment")
-    )
+    inventory = read_table(folder / "inventory")
+    enrolment = read_table(folder / "enrolment")
     assert inventory.keys() == data.wav_scp.keys()
     for entries in map(str.split, inventory.values()):
-        assert len(entries) == 8 and all(
-            len(enrolment[entry.partition("=")[2]].split()) == 2 for entry in entries
-        )
-    groups = read_table(tmp_path / "segments" / "groups")
-    recordings = read_table(tmp_path / "segments" / "segment_recording")
+        assert len(entries) == 8
+        for entry in entries:
+            _, _, profile = entry.partition("=")
+            assert len(enrolment[profile].split()) == 2
+    groups = read_table(folder / "groups")
+    recordings = read_table(folder / "segment_recording")
     assert set(groups.values()) == {"0S", "0L", "10", "20", "30", "40"}
-    turns = read_segments(tmp_path / "segments" / "references.json")
-    assert {turn.recording for turn in turns} == data.wav_scp.keys()
-    assert sum(len(turn.words) for turn in turns) == sum(
-        len(turn.words) for own in spoken.values() for turn in own
-    )
-    sources = {
-        name_recording(path.name): path / "record" / "raw_recording.wav"
-        for path in sessions(corpus)
-    }
-    for name in data.wav_scp:
-        own = [turn for turn in turns if turn.recording == name]
+    turns = group_by_recording(read_segments(folder / "references.json"))
+    assert turns.keys() == data.wav_scp.keys()
+    assert count_words(turns) == count_words(spoken)
+    for name, own in turns.items():
         assert min(turn.start for turn in own) == 0
-        assert max(turn.end for turn in own) == pytest.approx(
-            float(data.utt2dur[name]), abs=1e-3
-        )
-        assert groups[name] == CONDITIONS[recordings[name].split("_")[0]]
+        seconds = float(data.utt2dur[name])
+        assert max(turn.end for turn in own) == pytest.approx(seconds, abs=1e-3)
+        condition = recordings[name].split("_")[0]
+        assert groups[name] == CONDITIONS[condition]
         if groups[name].startswith("0"):
             assert len(own) == 1
+    # The samples are those of the first channel, from the segment's first word on.
     first = min(data.wav_scp)
+    recording = recordings[first]
+    sources = {name_recording(path.name): path for path in sessions(corpus)}
+    source = sources[recording] / "record" / "raw_recording.wav"
     samples, _ = soundfile.read(data.wav_scp[first], dtype="int16")
-    whole, _ = soundfile.read(sources[recordings[first]], dtype="int16")
-    begin = round(min(turn.start for turn in spoken[recordings[first]]) * 16000)
+    whole, _ = soundfile.read(source, dtype="int16")
+    begin = round(min(turn.start for turn in spoken[recording]) * 16000)
     np.testing.assert_array_equal(samples, whole[begin : begin + len(samples), 0])
+
+
+def count_words(recordings: dict[str, list[Segment]]) -> int:
+    turns = itertools.chain.from_iterable(recordings.values())
+    return sum(len(turn.words) for turn in turns)
 
 
 def test_enrolment(corpus, spoken, monkeypatch):
@@ -134,7 +134,8 @@ def test_enrolment(corpus, spoken, monkeypatch):
     enrolment = read_enrolment(path, spoken)
     played = {}
     for session in sessions(corpus):
-        lines = (session / "transcription" / MEETING_INFO).read_text().splitlines()[1:]
+        info = session / "transcription" / MEETING_INFO
+        _, *lines = info.read_text().splitlines()
         played[name_recording(session.name)] = {line.split("\t")[3] for line in lines}
     for recording, speakers in enrolment.items():
         assert len(speakers) == 8
@@ -168,9 +169,8 @@ def test_faults(corpus, tmp_path):
     ):
         prepare_libricss(tmp_path, tmp_path / "out")
     speaker = lines[1].split("\t")[2]
-    info.write_text(
-        "\n".join(line for line in lines if f"\t{speaker}\t" not in line) + "\n"
-    )
+    others = [line for line in lines if f"\t{speaker}\t" not in line]
+    info.write_text("\n".join(others) + "\n")
     with pytest.raises(InputError, match="7 speakers instead of 8"):
         prepare_libricss(tmp_path, tmp_path / "out")
     info.write_text("\n".join(lines) + "\n")
@@ -182,25 +182,22 @@ def test_faults(corpus, tmp_path):
 def test_utterances_are_those_of_lhotse_s_recipe(corpus, spoken):
     from lhotse.recipes.libricss import prepare_libricss as lhotse_recipe
 
-    theirs = lhotse_recipe(corpus / "LibriCSS" / "for_release", type="sdm")[
-        "supervisions"
-    ]
-    assert sorted(
-        (item.recording_id, item.start, item.end, item.speaker, item.text.strip())
-        for item in theirs
-    ) == sorted(
-        (turn.recording, turn.start, turn.end, turn.speaker, " ".join(turn.words))
-        for turns in spoken.values()
-        for turn in turns
-    )
+    release = corpus / "LibriCSS" / "for_release"
+    theirs = []
+    for item in lhotse_recipe(release, type="sdm")["supervisions"]:
+        times = (item.start, item.end)
+        theirs.append((item.recording_id, *times, item.speaker, item.text.strip()))
+    ours = []
+    for turn in itertools.chain.from_iterable(spoken.values()):
+        ours.append((turn.recording, *turn.span, turn.speaker, turn.text))
+    assert sorted(theirs) == sorted(ours)
 
 
 def test_faulty_sessions_can_be_left_out(corpus, spoken, tmp_path):
     shutil.copytree(corpus / "LibriCSS" / "for_release", tmp_path / "for_release")
     session = sorted((tmp_path / "for_release").glob("OV20/*"))[0]
-    shutil.copytree(
-        session, session.with_name(session.name.replace("session0", "session7"))
-    )
+    another = session.name.replace("session0", "session7")
+    shutil.copytree(session, session.with_name(another))
     (session / "transcription" / MEETING_INFO).unlink()
     with pytest.raises(
         InputError, match="50.0% of OV20 is faulty, and --skip-faulty allows 49%"
@@ -208,7 +205,5 @@ def test_faulty_sessions_can_be_left_out(corpus, spoken, tmp_path):
         prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.49)
     left = prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.5)
     assert left.keys() == {*spoken, "OV20_session7"} - {"OV20_session0"}
-    assert (
-        "# left out: 1 of 2 in OV20"
-        in (tmp_path / "out" / "libricss_faults.txt").read_text()
-    )
+    faults = (tmp_path / "out" / "libricss_faults.txt").read_text()
+    assert "# left out: 1 of 2 in OV20" in faults
