@@ -39,11 +39,11 @@ Side = Annotated[
 ]
 
 
-def _as_tuple(value: Any) -> Any:
+def _make_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-_AS_TUPLE = BeforeValidator(_as_tuple)  # one side may be written without brackets
+_AS_TUPLE = BeforeValidator(_make_tuple)  # one side may be written without brackets
 
 
 class Claim(StrictMapping):
@@ -61,8 +61,10 @@ class Claim(StrictMapping):
 
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
-        if missing := [row for row in self.rows if "/" not in row]:
-            raise ValueError(f"{missing[0]!r} must be table/row")
+        for row in self.rows:
+            if "/" not in row:
+                raise ValueError(f"{row!r} must be table/row")
+        # a rate and a difference of rates cannot be compared
         if any(type(self.better) is not type(side) for side in self.worse):
             raise ValueError(
                 "better and worse must both be rows, or both changes {from: row, "
@@ -160,9 +162,13 @@ class DesignFile(StrictMapping):
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
-        named = {name for design in self.designs for name in design.claims}
-        if missing := [name for name in self.claims if name not in named]:
-            raise ValueError(f"claims.{missing[0]}: no design says how it is decided")
+        named: set[str] = set()
+        for design in self.designs:
+            named.update(design.claims)
+        # a claim that nobody decides would be shown nowhere
+        for name in self.claims:
+            if name not in named:
+                raise ValueError(f"claims.{name}: no design says how it is decided")
         if unknown := sorted(named - set(self.claims)):
             raise ValueError(
                 f"designs: unknown claim {unknown[0]!r}; {list_known(self.claims)}"

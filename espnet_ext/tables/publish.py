@@ -77,6 +77,7 @@ def write_tables(
             "--expdir"
         )
     folder = Path(expdir) / "results"
+    # before anything is computed: what cannot be read must not be replaced
     earlier = read_meta(folder) if (folder / META).is_file() else None
     names = [table.id for table in selected]
     asked = {*names, *(earlier.tables if earlier else ())}
@@ -108,6 +109,7 @@ def write_tables(
         runs=tuple(runs),
     )
     write_scores(folder, scores, meta)
+    # all of them, for their files and their claims; those of this run are printed
     results = collect(tables, names, scores, meta)
     wanted = {table.id for table in selected}
     for result in results:
@@ -349,7 +351,7 @@ def render_report(
     It has the notes' beginning, all claims, of the first folder's tables those that
     fit, how all were made, and the other notes.
     """
-    main, first = next(iter(kept.items()))
+    main, first = next(iter(kept.items()))  # folders come with the main one first
     meta = first[0].meta
     quoted, heading, text = notes.strip().partition(NOTES_BEGIN)
     head = [

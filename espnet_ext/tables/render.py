@@ -96,6 +96,7 @@ def _add_column(
     pairs: Sequence[tuple[str, ...]],
 ) -> None:
     """Add a column of the paper's numbers, if it has any, and one of ours."""
+    # a corpus that is not the paper's has none, and a column of dashes says nothing
     of_paper = any(paper != NOTHING for paper, _ in pairs)
     head += [f"{heading}{PAPER}", "ours"] if of_paper else [heading]
     for cells, pair in zip(body, pairs, strict=True):
@@ -111,6 +112,7 @@ def lay_out_figure(result: TableResult) -> Grid:
     curves = {}
     for name, points in result.curves.items():
         curves[name] = {point.x: _format_point(point) for point in points}
+    # a curve may lack some of them
     places = sorted({row.x for row in result.rows})
     rows = tuple(
         (f"{x:g}", *(curve.get(x, NOTHING) for curve in curves.values()))
@@ -238,6 +240,7 @@ def lay_out_claims(claims: Iterable[ClaimResult]) -> Grid:
                 ", ".join(dict.fromkeys(units)) or NOTHING,
             )
         )
+    # in the order of the cells above
     head = (
         "claim",
         "data",

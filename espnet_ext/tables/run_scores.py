@@ -133,6 +133,7 @@ def _check_comparable(scored: "_Scored", first: "_Scored") -> None:
 def _read_dev_losses(folder: Path) -> dict[int, list[float]]:
     """Return the losses on the dev sets of each training by ESPnet, by seed."""
     found = {}
+    # the log, since ESPnet's checkpoint, which has them too, needs torch to be read
     for path in folder.glob("seed*/log/train.log"):
         text = path.read_text(encoding="utf-8", errors="replace")
         losses = [float(loss) for loss in _LOSS.findall(text)]
@@ -255,6 +256,7 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
             f"{utterances}: {sum(errors)} errors in {sum(words)} words, but {path} has "
             f"{counts.errors} in {counts.words}; score again"
         )
+    # units in the order of the file: those of two systems are compared one by one
     score = Score(str(utterances), errors, words, tuple(sums))
     return _Scored(score, counts.unit, summary.normaliser, unit)
 

@@ -136,7 +136,7 @@ Columns = Annotated[
 ]
 Chosen = Annotated[Choice, BeforeValidator(_read_choice)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-# Setting -> its values by label, or None.
+# Setting -> its values by label, or None if rows give values themselves.
 Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_read_sweep)]
 
 
@@ -183,6 +183,7 @@ class System(StrictMapping):
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
         needed = {TRAIN: ("config", "data"), MERGE: ("method",), MEASURE: ()}[self.kind]
+        # a key that rows choose is not there yet
         for key in needed:
             if not getattr(self, key) and key not in self.sweep:
                 raise ValueError(
@@ -336,10 +337,11 @@ class Curve(StrictMapping):
 
     @model_validator(mode="after")
     def _check_spread(self) -> Self:
-        if missing := [value for value in self.spread if self.paper.get(value) is None]:
-            raise ValueError(
-                f"spread: there is no number of the paper at {missing[0]:g}"
-            )
+        for value in self.spread:
+            if self.paper.get(value) is None:
+                raise ValueError(
+                    f"spread: there is no number of the paper at {value:g}"
+                )
         return self
 
 

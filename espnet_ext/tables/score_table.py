@@ -247,6 +247,7 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
     for number, line in enumerate(_read_lines(path), start=2):  # below the heading
         key = Key(line.system, line.decoding, line.set, line.measure or None)
         counts = rates.setdefault(key, {}).setdefault(line.seed, {})
+        # of a table that was put together by hand, or of another meta.json
         if line.unit in counts or line.set not in meta.units:
             text = "a unit given twice, or a test set that meta.json lacks"
             raise InputError(f"{path}: line {number}: {text}; {_ADVICE}")
@@ -278,7 +279,7 @@ def _read_lines(path: Path) -> list[_Line]:
             )
         return _LINES.validate_python(lines)
     except ValidationError as error:
-        fault = error.errors()[0]
+        fault = error.errors()[0]  # its place begins with the index of the line
         raise InputError(
             f"{path}: line {int(fault['loc'][0]) + 2}: {fault['msg']}; {_ADVICE}"
         ) from error

@@ -174,9 +174,11 @@ def _run_test(
     sound = _find_sound_units(errors, words, design.failed_units)
     errors = errors[:, :, sound]
     words = words[sound]
+    # the same outputs for each seed, which say nothing about other trainings
     merged = _are_merged(rows, tables, design)
     # both sides are of one kind, so of as many rows
     half = len(better)
+    # errors by seed and unit, (seeds, units): for a change, after less before
     ours = _compute_change(list(errors[:half]))
     theirs = _compute_change(list(errors[half:]))
     if merged:
