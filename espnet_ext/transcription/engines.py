@@ -216,7 +216,6 @@ def align_words(
     import torch
     import torchaudio
 
-    model = recogniser.asr_model
     names = recogniser.asr_train_args.token_list
     groups = group_by_word(tokens, names, recogniser.asr_train_args.token_type)
     texts = []
@@ -226,17 +225,9 @@ def align_words(
     heard = [text for text in texts if text]
     spans = divide_span(heard, (0.0, seconds))
     whole = [Word(text, *span) for text, span in zip(heard, spans, strict=True)]
-    if getattr(model, "ctc", None) is None:
+    if getattr(recogniser.asr_model, "ctc", None) is None:
         return whole
-    with torch.no_grad():
-        device = recogniser.device
-        speech = torch.as_tensor(samples, dtype=torch.float32, device=device)
-        length = torch.tensor([len(speech)], device=device)
-        # A second time: ESPnet's search does not return its encodings.
-        encoded, _ = model.encode(speech.unsqueeze(0), length)
-        if isinstance(encoded, tuple):  # with the outputs of layers in between
-            encoded = encoded[0]
-        posteriors = model.ctc.log_softmax(encoded).float().cpu()
+    posteriors = _compute_log_posteriors(recogniser, samples)
     # Between two equal tokens CTC needs a blank, a frame more.
     repeats = sum(a == b for a, b in zip(tokens, tokens[1:], strict=False))
     if posteriors.shape[1] < len(tokens) + repeats:
@@ -257,6 +248,22 @@ def align_words(
             end = own[-1].end * frame
             words.append(Word(text, start, end, sum(best) / len(best)))
     return words
+
+
+def _compute_log_posteriors(recogniser: Any, samples: np.ndarray) -> Any:
+    """Return the logarithms of a CTC's posteriors, (1, T, vocabulary), on the CPU."""
+    import torch
+
+    model = recogniser.asr_model
+    device = recogniser.device
+    with torch.no_grad():
+        speech = torch.as_tensor(samples, dtype=torch.float32, device=device)
+        length = torch.tensor([len(speech)], device=device)
+        # A second time: ESPnet's search does not return its encodings.
+        encoded, _ = model.encode(speech.unsqueeze(0), length)
+        if isinstance(encoded, tuple):  # with the outputs of layers in between
+            encoded = encoded[0]
+        return model.ctc.log_softmax(encoded).float().cpu()
 
 
 def group_by_word(

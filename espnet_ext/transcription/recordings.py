@@ -56,28 +56,13 @@ def find_recordings(
         counts.update(list_targets(Path(), recording.name, kinds))
     kept = []
     for recording in found:
-        path, name = recording
-        targets = list_targets(Path(), name, kinds)
-        fault = None
-        if not is_utf8(path):
-            shown = escape_controls(str(path))
-            fault = f"{shown}: its name is not UTF-8: rename the file or its folder"
-        elif any(counts[target] > 1 for target in targets):
-            fault = (
-                f"{path}: would be written to {name}.* like another file: rename one, "
-                "or give the folder above them"
-            )
-        elif len(os.fsencode(Path(name).name)) > _LONGEST:
-            fault = (
-                f"{path}: its name is too long for its transcripts, over "
-                f"{_LONGEST} bytes: rename it"
-            )
-        elif reason := find_path_fault(path):
-            fault = f"{path}: {reason}"
+        targets = list_targets(Path(), recording.name, kinds)
+        is_shared = any(counts[target] > 1 for target in targets)
+        fault = _find_fault(recording, is_shared)
         if fault is None:
             kept.append(recording)
         else:
-            faults.append((path, fault))
+            faults.append((recording.path, fault))
     # A run of nothing but faults ends with one of them, and lists none before.
     if faults and not kept:
         reason = faults[0][1]
@@ -87,6 +72,29 @@ def find_recordings(
     for path, reason in faults:
         failed(path, reason)
     return kept, len(faults)
+
+
+def _find_fault(recording: Recording, is_shared: bool) -> str | None:
+    """Return why a file cannot be transcribed; None if it can be.
+
+    ``is_shared``: another file's transcripts would have the same names.
+    """
+    path, name = recording
+    if not is_utf8(path):
+        shown = escape_controls(str(path))
+        return f"{shown}: its name is not UTF-8: rename the file or its folder"
+    if is_shared:
+        return (
+            f"{path}: would be written to {name}.* like another file: rename one, "
+            "or give the folder above them"
+        )
+    if len(os.fsencode(Path(name).name)) > _LONGEST:
+        return (
+            f"{path}: its name is too long for its transcripts, over "
+            f"{_LONGEST} bytes: rename it"
+        )
+    reason = find_path_fault(path)
+    return f"{path}: {reason}" if reason else None
 
 
 def _expand_path(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]:
