@@ -118,13 +118,13 @@ def prepare_asru2019(
     # All faults of all parts are known before the first file is written.
     counts = {}
     for part, data in scanned.items():
-        counts[part] = len(faults.select_sound(part, data.utt2spk))
+        counts[part] = len(faults.select_faultless(part, data.utt2spk))
     for part, (utterances, _) in checked.items():
         counts[part] = len(utterances)
     faults.settle(counts)
     made = {}
     for part, data in scanned.items():
-        made[part] = _keep_sound(data, part, audio[part], faults, cuts)
+        made[part] = _keep_faultless(data, part, audio[part], faults, cuts)
     for part, (utterances, sounds) in checked.items():
         data = librispeech.make_data_dir(utterances, sounds)
         made[part] = _apply_rules(data, part, found[part], "en")
@@ -158,7 +158,7 @@ def _check_segments(
         say(f"warning: {folder}/{problem}")
 
 
-def _keep_sound(
+def _keep_faultless(
     data: DataDir,
     part: str,
     audio: Mapping[str, Inspected],
@@ -167,7 +167,7 @@ def _keep_sound(
 ) -> DataDir:
     """Keep the utterances without a fault, each with an audio file of its own."""
     kept = set()
-    for key in faults.select_sound(part, data.utt2spk):
+    for key in faults.select_faultless(part, data.utt2spk):
         recording = key
         if data.segments:
             recording = parse_segment_recording(data.segments[key])

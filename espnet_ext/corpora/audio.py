@@ -86,10 +86,10 @@ def prepare_audio(
         faults.add(part, key, unsupported.get(key) or fault)
     for key in sorted(files.keys() - spoken.keys()):
         faults.add(part, key, f"no words of {key} ({files[key]})")
-    sound = faults.select_sound(part, files)
-    sounds = checks.check_audio_files(faults, {part: sound})[part]
+    faultless = faults.select_faultless(part, files)
+    sounds = checks.check_audio_files(faults, {part: faultless})[part]
     sounds = keep_long_enough(faults, part, sounds, files, ends)
-    # Only now is anything aligned, which takes hours: on what is known to be sound.
+    # Only now is anything aligned, which takes hours: all faults are known by then.
     found: Iterable[tuple[str, list[Word] | str]] = [
         (key, spoken[key]) for key in sounds
     ]

@@ -31,7 +31,7 @@ ADVICE = "fix or remove them"
 def read_skip_share(value: str) -> float:
     """Read the value of ``--skip-faulty`` as a share.
 
-    It is ``false``, ``true``, or a percentage of a part's utterances.
+    The value is ``false``, ``true``, or a percentage of a part's utterances.
     """
     if value == "true":
         return SHARE
@@ -93,20 +93,20 @@ class Faults:
         """Note something harmless, such as a blank line, which is only counted."""
         self.harmless.setdefault(what, []).append(str(place))
 
-    def select_sound[Item](
+    def select_faultless[Item](
         self, part: str, items: Mapping[str, Item]
     ) -> dict[str, Item]:
         """Return the items of a part that have no fault so far."""
-        sound = {}
+        faultless = {}
         for key, item in items.items():
             if (part, key) not in self.found:
-                sound[key] = item
-        return sound
+                faultless[key] = item
+        return faultless
 
-    def settle(self, sound: Mapping[str, int]) -> None:
+    def settle(self, faultless: Mapping[str, int]) -> None:
         """Write all faults to the file, and refuse the corpus if they are too many.
 
-        ``sound`` has the number of sound items of each part.
+        ``faultless`` has the number of items without a fault of each part.
         """
         for what, places in self.harmless.items():
             say(
@@ -123,7 +123,7 @@ class Faults:
         # set.
         totals: dict[str, tuple[int, int]] = {}
         for part, number in Counter(part for part, _ in self.found).items():
-            totals[part] = (number, number + sound.get(part, 0))
+            totals[part] = (number, number + faultless.get(part, 0))
         counts = ", ".join(
             f"{number:,} of {total:,} in {part}"
             for part, (number, total) in totals.items()

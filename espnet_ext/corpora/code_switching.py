@@ -23,8 +23,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
 
-# Corpus -> part -> where it may lie in the corpus folder, the first that exists. A file
-# names what lies beside it.
+# Corpus -> part -> where it may lie in the corpus folder, the first that exists. It is
+# a folder, or a table of utterances whose audio lies beside it.
 LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "asru2019": {
         "train-cs": ("train-cs", "ZH+EN-200h"),
@@ -61,14 +61,14 @@ LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
 }
-# Where the test sets have other names: part -> name. SEAME has no dev set: both of its
+# Names of sets where they are not those of the parts. SEAME has no dev set: both of its
 # sets are for testing.
 SET_NAMES: Mapping[str, Mapping[str, str]] = {
     "seame": {"dev": "dev_man", "test": "dev_sge"},
     "ascend": {"dev": "validation"},
 }
 WITHOUT_DEV = ("seame",)
-# On which trainings of a corpus without a dev set are watched, if the corpus has it.
+# The part that takes the place of a dev set in training, if such a corpus has it.
 VALID = "valid"
 MANDARIN = "train-zh"
 # What AISHELL-1 and aidatatang_200zh have in their folder: the file of transcripts, and
@@ -79,15 +79,15 @@ ONE_TRANSCRIPT = {
 }
 INSIDE = ("data_aishell", "aidatatang_200zh")  # the folders into which they unpack
 _PARQUET = re.compile(r"(.+)-[0-9]+-of-([0-9]+)\.parquet")
-_LIST = re.compile(r"text|.*trans.*\.txt")
-# Task and speaker, at the beginning of ids of the challenge's donor.
+_LIST_NAME = re.compile(r"text|.*trans.*\.txt")  # files with many transcripts
+# Ids of Datatang, which gave the challenge's corpus, begin with task and speaker.
 _SPEAKER = re.compile(r"T\d+G\d+")
 
 
 def find_part_folder(corpus: str, root: Path, part: str) -> Path:
     """Return where a part lies in a corpus folder.
 
-    It is the first place that exists, otherwise the first of all.
+    Return the first place that exists, otherwise the first of all.
     """
     places = LAYOUTS[corpus].get(part, (part,))
     for place in places:
@@ -107,6 +107,7 @@ def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
         if place.suffix == ".parquet":
             rows = _read_parquet_rows(place, made)
         return _scan_rows(rows, place, part, faults)
+    # AISHELL-1 and aidatatang_200zh have a folder of audio for each speaker.
     for root in (place, *(place / name for name in INSIDE)):
         for transcript, audio in ONE_TRANSCRIPT.items():
             if (root / transcript).is_file():
@@ -118,6 +119,7 @@ def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
                     faults,
                     lambda path: path.parent.name,
                 )
+    # TAL-CSASR, which names no speakers: each utterance is a speaker of its own.
     if (place / "label.txt").is_file():
         return _scan_listed(
             place / "wav",
@@ -131,9 +133,9 @@ def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
 
 
 def _require_unpacked(folder: Path) -> None:
-    """Refuse a corpus in which speakers are still archives, as it unpacks.
+    """Refuse a corpus in which the audio of speakers is still in archives.
 
-    They are called ``S0002.tar.gz``, and unpack into a folder ``S0002``.
+    A corpus unpacks into archives ``S0002.tar.gz``, and these into folders ``S0002``.
     """
     archives = sorted([*folder.glob("*.tar.gz"), *folder.glob("*/*.tar.gz")])
     packed = []
@@ -154,8 +156,8 @@ def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
 
     :mod:`espnet_ext.corpora.asru2019` describes its form. ``README*.txt`` is ignored.
     Without ``utt2spk``, a speaker is the utterance's id up to the name of its folder
-    (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or else the utterance. What is
-    returned has no fault.
+    (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or else the utterance. Only
+    utterances without a fault are returned.
     """
     files = list(find_own_files(folder, faults))
     audio = find_audio_files(files, part, faults)
@@ -178,9 +180,9 @@ def _read_transcripts(
 ) -> Iterator[tuple[str, str, Path]]:
     """Yield utterances, their texts, and the files that hold them.
 
-    Those are lists or, without a list, one file for each utterance.
+    The files are lists or, if there is no list, one for each utterance.
     """
-    lists = [path for path in files if _LIST.fullmatch(path.name)]
+    lists = [path for path in files if _LIST_NAME.fullmatch(path.name)]
     texts = [path for path in files if path.suffix == ".txt"]
     singles = [path for path in texts if not path.name.upper().startswith("README")]
     for path in lists or singles:
@@ -189,17 +191,19 @@ def _read_transcripts(
         except InputError as error:
             faults.add(part, str(path), str(error))
             continue
-        for line in lines if lists else ():
-            key, _, text = line.replace("\t", " ").partition(" ")
-            yield key, text.strip(), path
         if not lists:
             yield path.stem, " ".join(lines), path
+            continue
+        for line in lines:
+            key, _, text = line.replace("\t", " ").partition(" ")
+            yield key, text.strip(), path
 
 
 def _find_speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
     """Find the speakers of utterances: in utt2spk, in ids, or by the folders."""
     if (folder / "utt2spk").is_file():
         return read_table(folder / "utt2spk")
+    # All or none: in a folder with other ids, a match would be chance.
     ids = {key: _SPEAKER.match(key) for key in audio}
     if all(ids.values()):
         return {key: match[0] for key, match in ids.items() if match}
@@ -218,12 +222,13 @@ def _scan_listed(
     transcript: Path,
     part: str,
     faults: Faults,
-    speaker: Callable[[Path], str],
+    find_speaker: Callable[[Path], str],
     complete: bool = False,
 ) -> DataDir:
     """Read one file of lines ``<utterance> <text>``.
 
-    ``complete``: all have audio, and the reverse.
+    ``find_speaker`` takes the path of an utterance's audio. With ``complete`` each line
+    must have audio, and each audio file a line; otherwise both may have more.
     """
     files: dict[str, Path] = {}
     if audio.is_dir():
@@ -244,14 +249,14 @@ def _scan_listed(
     if not complete:
         for key in files.keys() - texts.keys():
             faults.ignore("audio without a transcript", files.pop(key))
-    speakers = {key: speaker(path) for key, path in files.items()}
+    speakers = {key: find_speaker(path) for key, path in files.items()}
     return _make_data_dir(files, texts, speakers, part, faults, transcript)
 
 
 def _read_csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
     """Yield the rows of ASCEND's metadata, and the audio file that each names.
 
-    It is in the column ``path`` or ``file_name``.
+    The name is in the column ``path`` or ``file_name``.
     """
     rows = csv.DictReader(io.StringIO("\n".join(read_lines(table)), newline=""))
     columns = rows.fieldnames or ()
@@ -263,6 +268,7 @@ def _read_csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
         raise InputError(f"{table}: no column path: this is not ASCEND's metadata")
     for row in rows:
         path = table.parent / row[name]
+        # ASCEND's audio lies in ``waves``; a table may name the files alone.
         if not path.exists():
             path = table.parent / "waves" / path.name
         yield row, path
@@ -342,7 +348,10 @@ def _make_data_dir(
     faults: Faults,
     where: Path,
 ) -> DataDir:
-    """Make a data dir of audio files and transcripts, which both must have."""
+    """Make a data dir of the utterances that have both audio and a transcript.
+
+    The others are faults. ``where`` is what a part without any utterance is called.
+    """
     for key, (text, path) in texts.items():
         if key not in files:
             faults.add(part, key, f"no audio file for utterance {key} ({path})")
@@ -352,7 +361,7 @@ def _make_data_dir(
         faults.add(part, key, f"no transcript of utterance {key} ({files[key]})")
     if not files:
         faults.add(part, str(where), f"no utterances of {part} in or beside {where}")
-    good = faults.select_sound(part, dict(sorted(files.items())))
+    good = faults.select_faultless(part, dict(sorted(files.items())))
     return DataDir(
         wav_scp={key: str(path) for key, path in good.items()},
         utt2spk={key: speakers[key] for key in good},

@@ -95,12 +95,12 @@ def prepare_data_dirs(
         if data.segments is not None:
             for recording, utterances in _group_by_recording(data).items():
                 faults.pass_on(part, recording, utterances)
-    sound = {
-        part: faults.select_sound(part, data.utt2spk) for part, data in found.items()
-    }
-    faults.settle({part: len(kept) for part, kept in sound.items()})
+    faultless = {}
+    for part, data in found.items():
+        faultless[part] = faults.select_faultless(part, data.utt2spk)
+    faults.settle({part: len(kept) for part, kept in faultless.items()})
     made = {}
-    for part, kept in sound.items():
+    for part, kept in faultless.items():
         if not kept:
             raise InputError(f"{folder / part}: no utterance is left")
         data = keep_utterances(found[part], set(kept))

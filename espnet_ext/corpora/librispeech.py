@@ -73,7 +73,7 @@ def check_parts(
     audio = checks.check_audio_files(faults, files, SAMPLING_RATE)
     checked = {}
     for part in parts:
-        checked[part] = (faults.select_sound(part, scanned[part]), audio[part])
+        checked[part] = (faults.select_faultless(part, scanned[part]), audio[part])
     return checked
 
 
@@ -83,7 +83,7 @@ def find_parts(
 ) -> tuple[Path, list[str]]:
     """Find the folder that holds the parts, and which parts to use.
 
-    They are the given ones, or all that exist.
+    The parts to use are the given ones, or all that exist.
     """
     corpus = checks.require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
@@ -137,7 +137,7 @@ def scan_librispeech(
 
 
 def _scan_part(folder: Path, faults: checks.Faults) -> dict[str, Utterance]:
-    """Read the transcripts of a part; each must have audio, and the reverse."""
+    """Read the transcripts of a part; each must have audio, and each audio file one."""
     utterances: dict[str, Utterance] = {}
     files = list(checks.find_own_files(folder, faults))
     audio = {str(path) for path in files if path.suffix == ".flac"}
@@ -150,7 +150,7 @@ def _scan_part(folder: Path, faults: checks.Faults) -> dict[str, Utterance]:
         faults.add(folder.name, key, f"no transcript of utterance {key} ({name})")
     if not utterances:
         faults.add(folder.name, str(folder), f"no utterances in {folder}")
-    return faults.select_sound(folder.name, dict(sorted(utterances.items())))
+    return faults.select_faultless(folder.name, dict(sorted(utterances.items())))
 
 
 def _read_chapter(

@@ -65,7 +65,9 @@ def prepare_long_data_dirs(
         for name in texts:
             if name not in spoken:
                 faults.add(part, name, f"no words of {name} in {times}")
-    sounds = faults.select_sound(part, keep_long_enough(faults, part, sounds, files))
+    sounds = faults.select_faultless(
+        part, keep_long_enough(faults, part, sounds, files)
+    )
     words: Iterable[tuple[str, list[Word] | str]]
     # Times that are there are better than a model's.
     if align and not times.is_file():

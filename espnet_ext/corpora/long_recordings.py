@@ -62,7 +62,7 @@ def write_recordings(
                 faults.add(part, id, f"{id}: the transcript holds no word")
         if not own:
             faults.add(part, part, f"there are no recordings in {part}")
-        files[part] = {id: audio[part][id] for id in faults.select_sound(part, own)}
+        files[part] = {id: audio[part][id] for id in faults.select_faultless(part, own)}
     sounds = check_audio_files(faults, files)
     # They are scored, and short ones count, too: only training needs a length.
     for part, found in sounds.items():
@@ -205,7 +205,7 @@ def keep_long_enough(
             )
             advice = "is one of them another recording's, or cut?"
             faults.add(part, key, f"{key}: {times}: {advice}")
-    return faults.select_sound(part, sounds)
+    return faults.select_faultless(part, sounds)
 
 
 def make_data_dir(
@@ -295,8 +295,8 @@ def pair_transcripts(
 ) -> dict[str, Transcript]:
     """Read the transcripts of the recordings of a part, by id, sorted.
 
-    Each has audio, and the reverse. Others become faults, and so do transcripts that
-    ``read`` refuses, and ``expected`` recordings without both.
+    Each has audio, and each recording a transcript. Others become faults, and so do
+    transcripts that ``read`` refuses, and ``expected`` recordings without both.
     """
     for id in sorted(set(expected) - audio.keys() - files.keys()):
         faults.add(part, id, f"{id} has neither audio nor transcript")

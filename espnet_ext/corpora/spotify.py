@@ -69,7 +69,7 @@ def prepare_spotify(
             faults.add(part, id, f"episode {id} has no audio ({path})")
         elif id not in known:
             faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
-    whole = {id: audio[id] for id in faults.select_sound(part, transcripts)}
+    whole = {id: audio[id] for id in faults.select_faultless(part, transcripts)}
     sounds = check_audio_files(faults, {part: whole})[part]
     sounds = keep_long_enough(faults, part, sounds, audio)
     kept = {id: transcripts[id] for id in sounds}
