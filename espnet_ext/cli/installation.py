@@ -25,7 +25,7 @@ from espnet_ext.packages import (
     list_lacking_packages,
     list_package_checks,
 )
-from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.upstream.logs import suppress_warnings
 from espnet_ext.work.gpus import VISIBLE, are_hidden
 
 # The smallest model that has all plugins of the first recipe in it.
@@ -119,7 +119,7 @@ def check_plugins() -> str:
 def check_forward() -> str:
     """Build a small model through ESPnet's own ASR task, and make a step with it.
 
-    That is loss and gradients on a second of noise.
+    The step computes loss and gradients on a second of noise.
     """
     import numpy as np
     import torch
@@ -198,7 +198,7 @@ def check_installation(wanted: Collection[str] = ()) -> int:
     if "whisper" in wanted:
         checks.append(("Whisper on a GPU", check_whisper_gpu))
     # ESPnet's advice is for those who trace its models.
-    with without_warnings():
+    with suppress_warnings():
         failed = run_checks(checks)
     for extra in list_extras():
         if extra not in wanted:

@@ -46,8 +46,8 @@ def write_average(
 def average_checkpoints(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
     """Average each floating-point tensor over checkpoints, summed in float64.
 
-    Others, such as counts, are those of the last file. InputError: the files hold
-    different parameters.
+    Others, such as counts, are those of the last file. Raises InputError: the files
+    hold different parameters.
     """
     if not files:
         raise InputError("there are no checkpoints to average")

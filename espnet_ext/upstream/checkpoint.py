@@ -23,8 +23,8 @@ SHOWN = 3
 def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
     """Load what ``torch.save`` has written, with ``weights_only``.
 
-    ``device="meta"`` reads only names and shapes. InputError: no such file, or not one
-    that loads safely.
+    ``device="meta"`` reads only names and shapes. Raises InputError: no such file, or
+    not one that loads safely.
     """
     import torch
 
@@ -56,7 +56,7 @@ def load_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:
 def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
     """Load a model's parameters and buffers by name.
 
-    InputError: the file holds something else, or none that loads safely.
+    Raises InputError: the file holds something else, or nothing that loads safely.
     """
     import torch
 

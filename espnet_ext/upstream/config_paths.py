@@ -19,8 +19,8 @@ def find_named_files(
     """Find the files that a config names: as it writes them -> where they are.
 
     ``bases`` are the folders from which relative paths may be meant, the likeliest
-    first; ``source`` is the config's file, for messages. InputError: a file that the
-    config needs is not there, or is a folder.
+    first; ``source`` is the config's file, for messages. Raises InputError: a file that
+    the config needs is not there, or is a folder.
     """
     found = {}
     for key, value in _list_strings(config):
@@ -77,7 +77,7 @@ def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
 def list_base_folders(folder: Path) -> list[Path]:
     """List where relative paths of a config may start.
 
-    It is its folder, or where its training was run: here or above.
+    The folders are the config's own, and where its training was run: here or above.
     """
     folder = folder.resolve()
     return [folder, Path.cwd(), *folder.parents]

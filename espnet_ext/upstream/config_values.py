@@ -66,8 +66,8 @@ ABOVE_ZERO = ("grad_clip", "grad_clip_type")
 def check_config_file(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """Check the file that ``--config`` among a command's words names.
 
-    InputError: it is no YAML mapping, is empty, or has a value that its option cannot
-    take.
+    Raises InputError: it is no YAML mapping, is empty, or has a value that its option
+    cannot take.
     """
     # a parser of its own, since ESPnet's would read the file while it parses
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

@@ -96,7 +96,7 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
     """Split the data dir into shards of similar lengths by ``utt2dur``, if it exists.
 
     Their number depends on ``nj`` only for small sets, so a run can be resumed with
-    another ``nj``. InputError: options, or files that are not there.
+    another ``nj``. Raises InputError: options do not fit, or files are not there.
     """
     _check_job(job)
     features = job.data / FEATURES

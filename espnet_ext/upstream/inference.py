@@ -21,7 +21,7 @@ from espnet_ext.fast_search.whole_sets import AUTO, read_windows
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.checkpoint import make_strict, strict_loading
-from espnet_ext.upstream.logs import without_message
+from espnet_ext.upstream.logs import suppress_message
 from espnet_ext.upstream.prior import add_prior
 from espnet_ext.work.model_cache import keep_last
 
@@ -70,8 +70,8 @@ def build_speech2text(
 ) -> Any:
     """Build ESPnet's ``Speech2Text`` with our scorers in its beam search.
 
-    ``options`` are those of ``from_pretrained``, with ``model_tag`` too. InputError:
-    options that cannot be used together.
+    ``options`` are those of ``from_pretrained``, with ``model_tag`` too. Raises
+    InputError: options cannot be used together.
     """
     check_arguments(argparse.Namespace(**options))
     _refuse_auto(fast_decoder, options)
@@ -87,7 +87,7 @@ def build_speech2text(
     # ESPnet refuses batches where its own decoder has none; the fast one has
     utterances = options.pop("batch_size", 1) if fast_decoder else 1
     # what ESPnet says of its own search is not so of the fast one, which replaces it
-    quiet = without_message(NOT_BATCHED, asr_inference.__name__)
+    quiet = suppress_message(NOT_BATCHED, asr_inference.__name__)
     with quiet if fast_decoder else nullcontext(), strict_loading():
         speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
@@ -140,8 +140,8 @@ def _refuse_auto(fast_decoder: bool, options: Mapping[str, Any]) -> None:
 def reuse_speech2text(**options: Any) -> Any:
     """Build as :func:`build_speech2text`, with the last one's models where possible.
 
-    That is where they have the same files. So a grid of search settings loads each
-    model once.
+    Models are the last one's where they have the same files. So a grid of search
+    settings loads each model once.
     """
     load = make_strict(vars(AbsTask)["build_model_from_file"].__func__)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from espnet_ext.errors import escape_controls
 
-# ESPnet's RNN attention logs this at each decoder step of each batch. It concerns only
-# tracing.
+# ESPnet's RNN attention logs this, spelt so, at each decoder step of each batch. It
+# concerns only tracing.
 REPEATED = ("Using make_pad_mask with a list of lengths is not tracable",)
 
 
@@ -17,7 +17,7 @@ def drop_repeated_warnings() -> None:
 
     Calling it again changes nothing.
     """
-    logging.getLogger().addFilter(_is_news)
+    logging.getLogger().addFilter(_is_not_repeated)
 
 
 def escape_logged_controls() -> None:
@@ -26,13 +26,14 @@ def escape_logged_controls() -> None:
     ESPnet logs values of configs, which come from anybody. Calling it again changes
     nothing.
     """
-    # the factory of records, not a filter: that of a logger sees its own records alone
-    make = logging.getLogRecordFactory()
-    if getattr(make, "escapes", False):
+    # The factory makes the records of all loggers; a filter would see only those of the
+    # logger that it is added to.
+    make_record = logging.getLogRecordFactory()
+    if getattr(make_record, "escapes", False):
         return
 
     def make_escaped(*arguments: Any, **named: Any) -> logging.LogRecord:
-        record = make(*arguments, **named)
+        record = make_record(*arguments, **named)
         try:
             text = record.getMessage()
         except (TypeError, ValueError):  # which logging itself reports, with the place
@@ -46,7 +47,7 @@ def escape_logged_controls() -> None:
 
 
 @contextmanager
-def without_message(part: str, logger: str) -> Iterator[None]:
+def suppress_message(part: str, logger: str) -> Iterator[None]:
     """In this block, leave out log records of ``logger`` that contain ``part``."""
     target = logging.getLogger(logger)
 
@@ -61,7 +62,7 @@ def without_message(part: str, logger: str) -> Iterator[None]:
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Log only errors: for commands that build a model just to look at it."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -71,5 +72,5 @@ def without_warnings() -> Iterator[None]:
         logging.disable(before)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_not_repeated(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(REPEATED)

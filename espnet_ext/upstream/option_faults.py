@@ -98,8 +98,8 @@ def _explain_failed_build(
 def _find_blamed(args: Namespace, frames: Sequence[FrameType]) -> list[str]:
     """Return the key of the module in which the error occurred.
 
-    It is the innermost of those that the config names; several if they are of one
-    class.
+    The module is the innermost of those that the config names; there are several keys
+    if modules are of one class.
     """
     classes = {}
     for key in KEYS:
@@ -148,7 +148,7 @@ def _list_plugin_packages() -> frozenset[str]:
 def _is_code_of_user(frame: FrameType) -> bool:
     """Say whether a frame runs code of the user's.
 
-    That is a plugin of another package, or what is no package at all.
+    The user's are plugins of another package, and what is in no package at all.
     """
     root = frame.f_globals.get("__name__", "").partition(".")[0]
     if root in _list_plugin_packages():
@@ -191,8 +191,8 @@ def _find_option_faults(
 def check_options(key: str, name: str, found: type, options: Mapping[str, Any]) -> None:
     """Refuse options in a config that the class of this name cannot take.
 
-    They are unknown ones, and values of another type or below zero. A class that passes
-    any option on to another is not asked for names.
+    A class cannot take unknown options, and values of another type or below zero. A
+    class that passes any option on to another is not asked for names.
     """
     parameters = inspect.signature(found).parameters.values()
     # ``**options``
@@ -239,7 +239,7 @@ def make_checked[Settings](
 ) -> Settings:
     """Make an instance of a class with these settings.
 
-    InputError: one that it cannot take (:func:`explain_misfit`).
+    Raises InputError: one that it cannot take (:func:`explain_misfit`).
     """
     for option, value in settings.items():
         fault = explain_misfit(found, option, value)

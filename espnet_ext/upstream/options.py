@@ -12,7 +12,7 @@ from espnet_ext.registry import strip_package
 def list_option_values(options: Sequence[str]) -> list[str]:
     """Return the values among command-line options, which may be paths.
 
-    They are those of ``--name value`` and ``--name=value``.
+    Values stand in ``--name value`` and ``--name=value``.
     """
     values = []
     for option in options:
@@ -36,7 +36,7 @@ def parse_options(
 ) -> argparse.Namespace:
     """Parse ESPnet options.
 
-    InputError: see :func:`espnet_ext.upstream.arguments.check_arguments`.
+    Raises InputError: see :func:`espnet_ext.upstream.arguments.check_arguments`.
     """
     from espnet_ext.upstream.arguments import checked_arguments
 

@@ -73,11 +73,11 @@ def collect_stats(
 ) -> None:
     """Write shapes and statistics to ``job.output``.
 
-    They are ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>}`` and
-    ``{train,valid}/feats_stats.npz``. The batch size is 1, since padding would change
-    the last frames of frontends that look beyond the end of an utterance, and the
-    shards are the same for any ``nj``, since sums in another order round otherwise: so
-    the result is, to the bit.
+    The files are ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>}``
+    and ``{train,valid}/feats_stats.npz``. The batch size is 1, since padding would
+    change the last frames of frontends that look beyond the end of an utterance, and
+    the shards are the same for any ``nj``, since sums in another order round otherwise:
+    so the result is, to the bit.
     """
     shards = plan_shards(job)
     work.run_shards(
@@ -93,8 +93,8 @@ def collect_stats(
 def plan_shards(job: Statistics) -> list[Shard]:
     """Split both data dirs into the same number of shards.
 
-    There are at most as many as the smaller one has utterances. InputError: options, or
-    files that are not there.
+    There are at most as many shards as the smaller one has utterances. Raises
+    InputError: options do not fit, or files are not there.
     """
     for path, what in ((job.config, "--config"), (job.token_list, "--token-list")):
         if not path.is_file():

@@ -36,8 +36,8 @@ TABLES = (
     "json",
     "metric",
 )
-# Of more files, so many are looked at, spread evenly: a training that resumes shall not
-# read 280,000 headers each time.
+# Files that are looked at, spread evenly, where there are more: a training that resumes
+# shall not read 280,000 headers each time.
 LOOKED_AT = 10_000
 THREADS = 8
 ABSENT = "None"  # ESPnet's word for an utterance without audio

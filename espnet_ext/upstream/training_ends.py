@@ -30,10 +30,10 @@ BESIDES = {"time", "total_count", "gpu_max_cached_mem_GB"}
 def check_training_end(args: Namespace, optimizers: int = 1) -> None:
     """Refuse a training that ESPnet calls done and that is not.
 
-    It has diverged, has made no update, or has stopped before its last epoch without a
-    reason. ``args`` are the arguments of its command. What the training has changed of
-    them is in its ``config.yaml``. ESPnet's trainers with several ``optimizers`` note
-    other numbers, which are not judged.
+    Such a training has diverged, has made no update, or has stopped before its last
+    epoch without a reason. ``args`` are the arguments of its command. What the training
+    has changed of them is in its ``config.yaml``. ESPnet's trainers with several
+    ``optimizers`` note other numbers, which are not judged.
     """
     if not _writes_checkpoints(args):
         return

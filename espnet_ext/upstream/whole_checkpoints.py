@@ -36,7 +36,7 @@ def keep_checkpoints_whole() -> None:
 def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
     """Save as ``torch.save`` does, but a file completely or not at all.
 
-    That is one given by its path; one that is open is written as it is.
+    A file that is open already is written as ``torch.save`` does.
     """
     if not isinstance(f, str | os.PathLike):
         return _save(obj, f, *args, **options)
@@ -52,7 +52,7 @@ def resume(
 ) -> None:
     """Resume as ESPnet's ``Trainer.resume`` does, from a complete epoch.
 
-    Missing files of the checkpoint's epoch are written before. InputError: the
+    Missing files of the checkpoint's epoch are written before. Raises InputError: the
     checkpoint is of another model or optimiser.
     """
     state = complete_last_epoch(Path(checkpoint))

@@ -4,13 +4,13 @@ import pytest
 
 from espnet_ext.upstream.logs import (
     escape_logged_controls,
-    without_message,
-    without_warnings,
+    suppress_message,
+    suppress_warnings,
 )
 
 
 def test_warnings_come_back_whatever_happens(caplog):
-    with pytest.raises(ValueError), without_warnings():
+    with pytest.raises(ValueError), suppress_warnings():
         logging.warning("unheard")
         logging.error("heard")
         raise ValueError
@@ -20,7 +20,7 @@ def test_warnings_come_back_whatever_happens(caplog):
 
 def test_one_message_of_one_logger_is_left_out(caplog):
     logger = logging.getLogger("some.module")
-    with without_message("fall back", "some.module"):
+    with suppress_message("fall back", "some.module"):
         logger.warning("we fall back to it")
         logger.warning("something else")
         logging.warning("others fall back")

@@ -30,7 +30,7 @@ from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.tables.plan import load_scale
-from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.upstream.logs import suppress_warnings
 from espnet_ext.work.files import expand_home, write_json
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = read_yaml(args.config)
     else:
         config = load_scale(RECIPE, "full")["train"]
-    with without_warnings():  # ESPnet's, that there is no decoder
+    with suppress_warnings():  # ESPnet's, that there is no decoder
         result = measure(
             config.get("encoder_conf", {}), args.device, args.memory_gb, args.seconds
         )
