@@ -13,7 +13,7 @@ from espnet_ext.kaldi.utterance_audio import is_mix
 def read_audio_table(data: str | Path) -> dict[str, str]:
     """Read ``wav.scp`` of a data dir without ``segments``: utterance -> audio file.
 
-    It is sorted, and no file is empty. Raises InputError otherwise.
+    The table is sorted, and no file is empty. Raises InputError otherwise.
     """
     folder = require_folder(data)
     if (folder / "segments").exists():

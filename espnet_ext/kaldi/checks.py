@@ -38,7 +38,7 @@ _CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"
 class Problem:
     """One kind of fault in one file, with the ids that it affects.
 
-    They are of utterances, recordings or speakers, or numbers of lines.
+    The ids are of utterances, recordings or speakers, or they are numbers of lines.
 
     >>> print(Problem("text", "no transcript for", tuple("abcde"), "add them"))
     text: no transcript for a, b, c ... and 2 more: add them
@@ -82,7 +82,7 @@ def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableSc
 def _find_odd_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Yield what Kaldi's scripts refuse in lines, and the id of each.
 
-    They are ``validate_data_dir.sh`` and ``validate_text.pl``.
+    The scripts are ``validate_data_dir.sh`` and ``validate_text.pl``.
     """
     # Bytes: our reader of tables takes away the ends of lines, and what it refuses
     # would end the search.
@@ -162,7 +162,7 @@ def validate_scan(
 ) -> list[Problem]:
     """Check what :func:`scan_data_dir` has read.
 
-    That is the form of the files, and what :func:`validate` checks. ``files`` also
+    The form of the files is checked, and what :func:`validate` checks. ``files`` also
     checks that the audio files exist and are not empty, without opening them.
     """
     problems: list[Problem] = []

@@ -12,7 +12,7 @@ from espnet_ext.kaldi import data_dir
 def keep_utterances(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
     """Keep these utterances, as far as they exist, and what they need.
 
-    That is their recordings and speakers.
+    Utterances need their recordings and speakers.
     """
     recordings = keep
     if data.segments is not None:
@@ -103,8 +103,8 @@ def combine(parts: Sequence[data_dir.DataDir]) -> data_dir.DataDir:
 def add_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
     """Append ``suffix`` to each utterance's and recording's id.
 
-    That is for parts of a corpus that use the same ids. Speakers keep their names, so
-    that a speaker is still the prefix of its utterances.
+    Parts of a corpus may use the same ids. Speakers keep their names, so that a speaker
+    is still the prefix of its utterances.
     """
 
     def rename_ids(table: Mapping | None) -> dict | None:
@@ -155,7 +155,7 @@ CHOICES = {
 def subset_data_dir(
     source: str | Path, destination: str | Path, count: int, how: str = "spread"
 ) -> None:
-    """Write ``count`` utterances of a data dir, or so many of each speaker.
+    """Write ``count`` utterances of a data dir, or as many of each speaker.
 
     ``how`` is a key of ``CHOICES``.
     """

@@ -158,7 +158,7 @@ def write_mix(
 def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
     """Return the samples of :func:`write_mix`'s recipe, and their rate in Hz.
 
-    They are, bit by bit, those of a file of 16 bits.
+    The samples are, bit by bit, those of a file of 16 bits.
     """
     try:
         recipe = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from espnet_ext.work.files import parse_json
 CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
 IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
-NO_SPEAKER = ("NA", "<NA>")
+NOT_KNOWN = ("NA", "<NA>")  # what stands for a speaker or a confidence
 _LEAST_FIELDS = 5  # of a CTM: up to the word
 _MOST_FIELDS = 8
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -35,7 +35,7 @@ def is_number(text: str) -> bool:
 
 
 def read_nist_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Read where each line of a NIST format is, and the line.
+    """Yield the place and the text of each line of a file in a NIST format.
 
     Comments (``;;``) and empty lines are left out. Raises InputError: the file is
     missing, empty or not UTF-8.
@@ -82,10 +82,12 @@ def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
                 f"{where} is not `file channel speaker start end words`: fix it, "
                 "or force another format"
             )
-        # No more than five cuts, so that what follows the times keeps its blanks.
-        name, channel, speaker, start, end, *text = line.split(maxsplit=5)
+        # No more than five cuts, so that what follows the times keeps its blanks. It
+        # may be absent.
+        name, channel, speaker, start, end, *rest = line.split(maxsplit=5)
         span = _check_span(float(start), float(end), where)
-        words = _STM_LABEL.sub("", "".join(text)).strip()
+        text = rest[0] if rest else ""
+        words = _STM_LABEL.sub("", text).strip()
         if not alternatives:
             _refuse_alternatives(words, where)
         # TED-LIUM has it in lower case.
@@ -112,9 +114,9 @@ def is_ctm(line: str) -> bool:
 
 
 def read_ctm(path: Path) -> Iterator[Segment]:
-    """Read CTM: a segment for each word, whose speaker is "" where it is not known.
+    """Read CTM: a segment for each word.
 
-    What is not known is ``NA``.
+    Where a line has ``NA`` for the speaker or none, the segment's is "".
     """
     for where, line in read_nist_lines(path):
         fields = line.split()
@@ -136,20 +138,20 @@ def _parse_ctm_word(
         raise InputError(f"{where} is not `{layout}`: fix it")
     absent = ["NA"] * (_MOST_FIELDS - len(fields))
     recording, channel, start, seconds, text, score, _, speaker = [*fields, *absent]
-    # A confidence may be negative, such as a log-probability.
-    scored = score not in NO_SPEAKER
-    numbers = [start, seconds]
-    if scored:
-        numbers.append(score.removeprefix("-"))
-    if not all(map(is_number, numbers)):
+    has_score = score not in NOT_KNOWN
+    to_check = [start, seconds]
+    if has_score:
+        # A confidence may be negative, such as a log-probability.
+        to_check.append(score.removeprefix("-"))
+    if not all(map(is_number, to_check)):
         raise InputError(f"{where} is not `{layout}`: fix it")
     return Segment(
         recording,
-        "" if speaker in NO_SPEAKER else speaker,
+        "" if speaker in NOT_KNOWN else speaker,
         (text,),
         float(start),
         float(start) + float(seconds),
-        confidences=(float(score),) if scored else None,
+        confidences=(float(score),) if has_score else None,
         channel=channel,
     )
 
@@ -158,15 +160,16 @@ def read_rttm(path: Path) -> Iterator[Segment]:
     """Read the words of RTTM, its lines ``LEXEME``, each as a segment."""
     for where, line in read_nist_lines(path):
         first, *fields = line.split()
+        # Lines of other types, such as SPEAKER, have times but no words.
         if first != "LEXEME":
             continue
-        timed = fields[:5]
+        up_to_word = fields[:_LEAST_FIELDS]
         # In the order of a CTM, which has the confidence before type and speaker. A
         # line without a word is left short, so that it is refused.
-        if len(timed) == 5:
-            kind, speaker, score = [*fields[5:], "NA", "NA", "NA"][:3]
-            timed += [score, kind, speaker]
-        yield _parse_ctm_word(timed, where, RTTM_LAYOUT)
+        if len(up_to_word) == _LEAST_FIELDS:
+            kind, speaker, score = [*fields[_LEAST_FIELDS:], "NA", "NA", "NA"][:3]
+            up_to_word += [score, kind, speaker]
+        yield _parse_ctm_word(up_to_word, where, RTTM_LAYOUT)
 
 
 def load_json(path: Path) -> Any:
@@ -181,6 +184,7 @@ def load_json(path: Path) -> Any:
             for number, line in enumerate(text.split("\n"), start=1)
             if line.strip()
         ]
+        # More lines may each be JSON; one line cannot be, as the whole text is not.
         if len(lines) < 2:
             what = f"not JSON ({error})" if lines else "it is empty"
             raise InputError(
@@ -203,6 +207,7 @@ def read_seglst(path: Path) -> Iterator[Segment]:
 
     A recording in which nobody speaks has one without words.
     """
+    # Here, not above: pydantic takes long to import, and other formats do without it.
     from espnet_ext.text.json_records import Turn, check_record
 
     records = load_json(path)
@@ -252,8 +257,9 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
         entry = check_record(ManifestEntry, record, where, advice)
         name = Path(entry.audio_filepath).stem
         text = entry.text
-        # NeMo adds what it recognised to the line of the reference. That it is null is
-        # a fault, but a manifest without it may be one of hypotheses alone.
+        # NeMo adds what it recognised to the line of the reference, as ``pred_text``. A
+        # line without that key may be of hypotheses alone, so its ``text`` is read; but
+        # if the key is there and null, a hypothesis is missing.
         if recognised and "pred_text" in entry.model_fields_set:
             text = entry.pred_text
         if text is None:
@@ -279,7 +285,9 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
     if not windows:
         raise InputError(f"{path}: it holds no hypothesis: decode again")
     keys = Counter((item.recording, item.window, item.speaker) for item in windows)
-    [((recording, index, speaker), times)] = keys.most_common(1)
+    # The first of most_common() is there more than once if any is.
+    key, times = keys.most_common(1)[0]
+    recording, index, speaker = key
     if times > 1:
         raise InputError(
             f"{path}: {recording}: speaker {speaker} appears twice in window "

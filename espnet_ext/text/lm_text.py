@@ -76,7 +76,7 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
 def write_lengths(text: Path, tokeniser: Sequence[str], output: Path) -> None:
     """Write the length in tokens of each line of a Kaldi table.
 
-    It is what ESPnet's ``collect_stats`` writes. ``tokeniser`` is ESPnet's type of
+    ESPnet's ``collect_stats`` writes the same. ``tokeniser`` is ESPnet's type of
     tokens, and the model of word pieces if there is one.
     """
     from espnet2.text.build_tokenizer import build_tokenizer

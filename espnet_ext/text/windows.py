@@ -103,9 +103,9 @@ def parse_window_id(utterance: str) -> tuple[str, int]:
 def cut_into_windows(data: DataDir, windowing: Windowing) -> DataDir:
     """Cut every recording of a data dir into windows, the utterances of another one.
 
-    It has ``segments`` and no text. The speaker of a window is its recording. Lengths
-    are those of ``reco2dur``, or of ``utt2dur`` where recordings are the utterances.
-    Raises InputError: a recording of unknown duration.
+    The new data dir has ``segments`` and no text. The speaker of a window is its
+    recording. Lengths are those of ``reco2dur``, or of ``utt2dur`` where recordings are
+    the utterances. Raises InputError: a recording of unknown duration.
     """
     durations = data.reco2dur or {}
     # With segments, utt2dur has the durations of parts of recordings.

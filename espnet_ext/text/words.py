@@ -42,10 +42,10 @@ class Word:
 class Segment:
     """What one speaker says in a part of a recording.
 
-    It is a turn, a line of a transcript, or the words of a window. Raises ValueError:
-    another number of times or confidences than of words; of a window, a bad index, no
-    time span, values that are not finite, or a word that ends before it starts or lies
-    outside.
+    A segment is a turn, a line of a transcript, or the words of a window. Raises
+    ValueError: another number of times or confidences than of words; of a window, a bad
+    index, no time span, values that are not finite, or a word that ends before it
+    starts or lies outside.
     """
 
     recording: str  # its name; "" where there is one recording only

@@ -12,7 +12,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.text import captions
-from espnet_ext.text.formats import NO_SPEAKER
+from espnet_ext.text.formats import NOT_KNOWN
 from espnet_ext.text.words import SPEAKER, Segment, Word, divide_span, sort_by_start
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -115,7 +115,7 @@ def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
     """Write what was recognised in windows as JSON, one object per line.
 
-    They are sorted by recording, window and speaker. Times are in seconds from the
+    Lines are sorted by recording, window and speaker. Times are in seconds from the
     recording's start; ``times`` ([start, end] of each word) and ``confidences`` are
     there if the recogniser gives them. A window in which nobody speaks has one line
     with an empty speaker and no words.
@@ -168,7 +168,7 @@ def _format_ctm(recordings: Recordings) -> str:
             f"{names[changed[0]]}"
         )
     comments = [name for name in recordings if name.startswith(";;")]
-    nobody = [name for name in names.values() if name in NO_SPEAKER]
+    nobody = [name for name in names.values() if name in NOT_KNOWN]
     if comments or nobody:
         raise InputError(
             f"{(comments + nobody)[0]!r}: in a CTM ;; begins a comment, and NA is "
@@ -231,7 +231,8 @@ def _make_cues(
 ) -> Iterator[tuple[float, float, str]]:
     """Yield start and end of each subtitle in seconds, and its text.
 
-    It has two lines at most; ``write_voice`` writes the name of a speaker before it.
+    A subtitle has two lines at most; ``write_voice`` writes the name of a speaker
+    before it.
     """
     (lines,) = recordings.values()
     texts = [escape(line.text) for line in lines]
