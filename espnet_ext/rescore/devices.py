@@ -22,12 +22,12 @@ def is_main() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def main_prints(log: Callable[[str], None]) -> Callable[[str], None]:
+def mute_unless_main(log: Callable[[str], None]) -> Callable[[str], None]:
     """Return ``log`` in the first process, and what prints nothing in the others."""
     return log if is_main() else lambda _line: None
 
 
-def device_for(ngpu: int) -> "torch.device":
+def choose_process_device(ngpu: int) -> "torch.device":
     """Return the device of this process: the CPU for 0, and for 1 a GPU.
 
     Of several processes each has its own. Raises InputError: another number.
@@ -38,16 +38,19 @@ def device_for(ngpu: int) -> "torch.device":
     if ngpu not in (0, 1):
         raise InputError(f"--ngpu {ngpu}: a process has one GPU, or none: give 0 or 1")
     require_own_gpus(ngpu)
-    if PartialState(cpu=not ngpu).num_processes > 1:
-        return PartialState().device
+    # The first call in a process decides for all later ones, which take no options.
+    state = PartialState(cpu=not ngpu)
+    if state.num_processes > 1:
+        return state.device
     return torch.device("cuda" if ngpu else "cpu")
 
 
-def share[Item](items: Sequence[Item]) -> list[Item]:
-    """Return the items of this process."""
+def take_share[Item](items: Sequence[Item]) -> list[Item]:
+    """Return the items that fall to this process."""
     from accelerate import PartialState
 
-    # Every so many-th, so that what grows along the list is spread evenly.
+    # Every second of two processes, and so on, so that what grows along the list is
+    # spread evenly.
     state = PartialState()
     return list(items[state.process_index :: state.num_processes])
 
@@ -61,7 +64,8 @@ def map_shared[Item, Value](
     """
     from accelerate.utils import gather_object
 
-    shares = gather_object([list(function(share(items)))])
+    # gather_object() joins the lists of all processes: each gives one of one element.
+    shares = gather_object([list(function(take_share(items)))])
     merged: list[Any] = [None] * len(items)
     for number, values in enumerate(shares):
         merged[number :: len(shares)] = values
@@ -79,7 +83,7 @@ def launch(
 
     With ``ngpu`` 1 each has a GPU of its own. ``function`` is at the top level of a
     module; it is given ``arguments``, ``named`` and ``ngpu``, which can be pickled, and
-    asks :func:`device_for` for its device.
+    asks :func:`choose_process_device` for its device.
     """
     from torch.multiprocessing.spawn import (
         ProcessExitedException,
@@ -88,10 +92,10 @@ def launch(
     )
 
     require_gpus(number if ngpu else 0)
-    # The system names a free port; the processes meet there.
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # For port 0 the system chooses a free one; the processes meet there.
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     call = (function, arguments, {**named, "ngpu": ngpu})
     try:
         spawn(_run_process, (number, port, call), nprocs=number)

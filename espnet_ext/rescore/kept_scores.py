@@ -23,7 +23,7 @@ from espnet_ext.work.settings import StrictMapping
 
 # New scores of each hypothesis of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
-TOGETHER = 64  # lists between two writes: at most so much work is lost
+LISTS_PER_BLOCK = 64  # lists between two writes: at most so much work is lost
 PROGRESS_SECONDS = 30.0  # between lines in the log
 NAME_LENGTH = 16  # hexadecimal digits in the name of a model's file
 
@@ -37,9 +37,9 @@ class _Line(StrictMapping):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Say what a score depends on besides the text, and how to compute one."""
+    """What a score depends on besides the text, and how to compute one."""
 
-    label: str
+    label: str  # what the log calls it
     identity: Mapping[str, Any]  # for people, and for the name of the file
     load: Callable[[], ListScorer]  # called when the first text lacks a score
 
@@ -60,33 +60,33 @@ class KeptScores:
         self._first_line = content  # for people, since the name says nothing
         self._lock = FileLock(f"{self.path}.lock")
         if is_main():
-            self._begin()
+            self._open_file()
         else:
-            self._read()
+            self._read_file()
 
-    def _begin(self) -> None:
-        """Read the file, or begin it; remove what is left of a line."""
+    def _open_file(self) -> None:
+        """Read the file, or begin it; remove a last line that was not written whole."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
-            whole = self._read() if self.path.exists() else 0
+            length = self._read_file()
             with open(self.path, "ab") as file:
-                file.truncate(whole)
-                if not whole:
+                file.truncate(length)
+                if not length:
                     file.write(f"{self._first_line}\n".encode())
 
-    def _read(self) -> int:
-        """Read all whole lines, and return their length in bytes."""
-        whole = 0
+    def _read_file(self) -> int:
+        """Read all whole lines, and return their length in bytes; 0: there is none."""
+        length = 0
         if not self.path.exists():
-            return whole
+            return length
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):
                     break
                 if number > 1:
                     self._read_line(line, number)
-                whole += len(line)
-        return whole
+                length += len(line)
+        return length
 
     def _read_line(self, line: bytes, number: int) -> None:
         try:
@@ -101,18 +101,18 @@ class KeptScores:
     def add(self, lists: Sequence[NBest], scores: Sequence[Sequence[float]]) -> None:
         """Keep the scores of all hypotheses of some lists."""
         lines = []
-        for nbest, own in zip(lists, scores, strict=True):
-            for hyp, score in zip(nbest.hyps, own, strict=True):
+        for nbest, scores_of_list in zip(lists, scores, strict=True):
+            for hyp, score in zip(nbest.hyps, scores_of_list, strict=True):
                 self.by_text[hyp.text] = score
                 line = {"text": hyp.text, "score": score}
                 lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False))
-        # All of several processes have the same scores, and one writes them: in one
-        # piece, so that a killed one leaves at most its last line broken.
+        # Several processes all have the same scores; one of them writes these, at once:
+        # if it is killed, at most the last line is broken.
         if is_main():
             with self._lock, open(self.path, "a", encoding="utf-8") as file:
                 file.write("".join(f"{line}\n" for line in lines))
 
-    def of(self, lists: Sequence[NBest]) -> list[list[float]]:
+    def look_up(self, lists: Sequence[NBest]) -> list[list[float]]:
         """Return the scores of all hypotheses of lists, all of which are kept."""
         return [[self.by_text[hyp.text] for hyp in nbest.hyps] for nbest in lists]
 
@@ -127,20 +127,20 @@ class KeptScores:
 
         A list that has all its scores is left out.
         """
-        asked: set[str] = set()
+        found: set[str] = set()
         missing = []
         for nbest in lists:
-            own = []
+            hyps = []
             for hyp in nbest.hyps:
-                if hyp.text not in self.by_text and hyp.text not in asked:
-                    own.append(hyp)
-                    asked.add(hyp.text)
-            if own:
-                missing.append(replace(nbest, hyps=tuple(own)))
+                if hyp.text not in self.by_text and hyp.text not in found:
+                    hyps.append(hyp)
+                    found.add(hyp.text)
+            if hyps:
+                missing.append(replace(nbest, hyps=tuple(hyps)))
         return missing
 
 
-def score_with_kept(
+def make_keeping_scorer(
     scoring: Scoring, folder: Path, log: Callable[[str], None]
 ) -> ListScorer:
     """Return a function that scores lists by a model, and keeps scores in ``folder``.
@@ -148,9 +148,10 @@ def score_with_kept(
     It takes what is kept there, keeps what is new, and says how far it is.
     """
     kept = KeptScores(folder, scoring.identity)
-    loaded: list[ListScorer] = []
+    model: ListScorer | None = None
 
     def score(lists: Sequence[NBest]) -> list[list[float]]:
+        nonlocal model
         complete = kept.count_complete(lists)
         if complete:
             log(
@@ -158,44 +159,48 @@ def score_with_kept(
                 f"scores in {kept.path}"
             )
         missing = kept.find_missing(lists)
-        if missing and not loaded:
-            loaded.append(scoring.load())
-        for block in say_progress(missing, scoring.label, log):
-            kept.add(block, loaded[0](block))
-        return kept.of(lists)
+        if not missing:
+            return kept.look_up(lists)
+        if model is None:
+            model = scoring.load()
+        for block in yield_blocks(missing, scoring.label, log):
+            kept.add(block, model(block))
+        return kept.look_up(lists)
 
     return score
 
 
-def say_progress(
+def yield_blocks(
     lists: Sequence[NBest], label: str, log: Callable[[str], None]
 ) -> Iterator[Sequence[NBest]]:
-    """Yield lists in blocks, and say now and then how long the rest will take."""
+    """Yield lists in blocks, and log now and then how long the rest will take."""
     began = time.monotonic()
-    said = began
-    for start in range(0, len(lists), TOGETHER):
+    last_log = began
+    for start in range(0, len(lists), LISTS_PER_BLOCK):
         now = time.monotonic()
-        if start and now - said >= PROGRESS_SECONDS:
-            said = now
-            minutes = (now - began) / start * (len(lists) - start) / 60
+        if start and now - last_log >= PROGRESS_SECONDS:
+            last_log = now
+            seconds_per_list = (now - began) / start
+            minutes = seconds_per_list * (len(lists) - start) / 60
             log(
                 f"{label}: {start} of {len(lists)} lists scored "
                 f"({100 * start / len(lists):.0f} %), {minutes:.0f} min left"
             )
-        yield lists[start : start + TOGETHER]
+        yield lists[start : start + LISTS_PER_BLOCK]
 
 
 def identify_model(path: str | Path) -> str:
     """Return what tells a model from all others.
 
-    A hash of the contents of its folder or file, or the commit of a name on the hub.
+    It is a hash of the contents of its folder or file, or the commit of its name on the
+    hub.
     """
     path = Path(path)
     if path.is_file():
         return _hash_files([path])
     if path.is_dir():
         return _hash_files(sorted(each for each in path.iterdir() if each.is_file()))
-    # transformers takes seconds to import
+    # Here, not above: transformers takes seconds to import.
     from espnet_ext.rescore.models.language_model import read_config
 
     commit = getattr(read_config(str(path)), "_commit_hash", None)

@@ -49,8 +49,8 @@ class Outcome:
 def list_outcome(outcome: Outcome) -> list[str]:
     """Return what a second pass did, as lines to print.
 
-    They are the weights, the errors by each tuned weight, and, if there are references,
-    error rates and the gain.
+    The lines are the weights, the errors by each tuned weight, and, if there are
+    references, error rates and the gain.
     """
     named = ", ".join(f"{name} {value:.6g}" for name, value in outcome.weights.items())
     lines = [f"weights: {named}"]

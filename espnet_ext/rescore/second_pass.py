@@ -17,17 +17,17 @@ from espnet_ext.nbest.sources import AUTO, find_oddities, read_lists
 from espnet_ext.nbest.speakers import find_speakers
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import (
-    device_for,
+    choose_process_device,
     is_main,
     launch,
-    main_prints,
     map_shared,
+    mute_unless_main,
 )
 from espnet_ext.rescore.kept_scores import (
     ListScorer,
     Scoring,
     identify_model,
-    score_with_kept,
+    make_keeping_scorer,
 )
 from espnet_ext.rescore.outcome import (
     Outcome,
@@ -112,7 +112,7 @@ class LanguageModel:
         # them
         from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 
-        device = device_for(ngpu)
+        device = choose_process_device(ngpu)
         model = load_lm(self.path, self.scorer, casing=self.casing, dtype=self.dtype)
         model = model.to(device).eval()
         model.budget = self.positions or model.budget
@@ -158,7 +158,7 @@ def rescore(
     if ngpu > 1:
         launch(rescore, ngpu, job, models, ngpu=1, log=log)
         return None
-    log = main_prints(log)
+    log = mute_unless_main(log)
     names = [model.label for model in models]
     _check_job(job, models)
     weights = _check_given_weights(job, names)
@@ -176,7 +176,7 @@ def rescore(
     tuned_on = [] if same else development
     kept = job.scores or job.output / KEPT
     for model in models:
-        score = score_with_kept(_name_scoring(model, ngpu, log), kept, log)
+        score = make_keeping_scorer(_name_scoring(model, ngpu, log), kept, log)
         tuned_on = add_scores(tuned_on, score, model.label) if tuned_on else []
         scored = add_scores(scored, score, model.label)
     tuned: Tuned | None = None

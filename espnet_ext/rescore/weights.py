@@ -223,7 +223,7 @@ def tabulate_errors(nbest: NBest, names: Sequence[str]) -> Table:
 
 
 def find_widest_piece(curve: ErrorCurve, errors: int) -> tuple[float, float]:
-    """Return where the widest piece of a curve with so many errors begins and ends.
+    """Return where the widest piece of a curve with ``errors`` begins and ends.
 
     >>> find_widest_piece(ErrorCurve((0.0, 0.2, 0.3, 0.9, 1.0), (5, 3, 3, 4)), 3)
     (0.3, 0.9)

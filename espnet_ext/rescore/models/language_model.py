@@ -106,7 +106,7 @@ def load(
 def locate_model(name: str | Path) -> tuple[str | Path, dict[str, str]]:
     """Return what ``from_pretrained`` takes for a model, and its options.
 
-    That is a folder or a hub name; for a GGUF file its folder, and the file as option.
+    It takes a folder or a hub name; for a GGUF file its folder, and the file as option.
     """
     check_model_path(name)
     if not is_gguf(name):
@@ -214,8 +214,8 @@ def find_begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
 def find_surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """Return the ids of the tokens that a tokenizer puts before and after a sentence.
 
-    They are [CLS] and [SEP], for example. What an empty sentence has in common with
-    another one at its beginning is before it.
+    Such tokens are [CLS] and [SEP], for example. What an empty sentence has in common
+    with another one at its beginning is before it.
     """
     empty = tokenizer("")["input_ids"]
     text = tokenizer("a")["input_ids"]
@@ -284,7 +284,7 @@ class LmScorer(torch.nn.Module):
     def as_trees(self) -> bool:
         """Tell whether hypotheses share a row as a prefix tree.
 
-        It is found out where the model runs.
+        The answer is found out where the model runs.
         """
         return takes_trees(self.model)
 
@@ -318,7 +318,7 @@ class LmScorer(torch.nn.Module):
     ) -> list[list[tuple[int, list[int]]]]:
         """Return each list's hypotheses as numbers and the model's input.
 
-        They are numbered through all lists; special tokens are included. Raises
+        Hypotheses are numbered through all lists; special tokens are included. Raises
         InputError, with the name of the list, for a hypothesis that is too long for the
         model.
         """
@@ -348,7 +348,7 @@ class LmScorer(torch.nn.Module):
         return inputs
 
     def _refuse_long(self, name: str, text: str, count: int) -> None:
-        """Raise an InputError for a text of so many tokens."""
+        """Raise an InputError for a text of ``count`` tokens."""
         shown = text[:SHOWN]
         if len(text) > SHOWN:
             shown += "..."

@@ -16,9 +16,9 @@ def compute_states(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Run a causal or masked language model at n ``chosen`` positions.
 
-    They are (rows, positions), bool, at least one. Returned are the input of the
-    vocabulary layer there, row by row, (n, width), and logits, (n, vocabulary), or,
-    unless ``whole``, (1, vocabulary) of the first.
+    ``chosen`` is (rows, positions), bool, with at least one True. Returned are the
+    input of the vocabulary layer there, row by row, (n, width), and logits, (n,
+    vocabulary), or, unless ``whole``, (1, vocabulary) of the first.
     """
     found = []
 

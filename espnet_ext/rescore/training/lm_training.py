@@ -15,7 +15,7 @@ import torch
 from transformers import DataCollatorForLanguageModeling
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.devices import device_for, launch, main_prints
+from espnet_ext.rescore.devices import choose_process_device, launch, mute_unless_main
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
@@ -69,10 +69,9 @@ def adapt_language_model(
 ) -> None:
     """Load a language model and train it on text files, as ``values`` say.
 
-    They are those of :class:`LmSettings`, from ``source``. The best model is chosen by
-    ``dev_texts``;
-    :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
-    GPUs, each has a process.
+    ``values`` are those of :class:`LmSettings`, from ``source``. The best model is
+    chosen by ``dev_texts``; :func:`espnet_ext.rescore.training.trainer.train` describes
+    ``output``. With several GPUs, each has a process.
     """
     config = check_settings(LmSettings, values, source)
     if ngpu > 1:
@@ -87,9 +86,9 @@ def adapt_language_model(
             ngpu=1,
             log=log,
         )
-    log = main_prints(log)
+    log = mute_unless_main(log)
     refuse_foreign(output, config.lm)
-    device = device_for(ngpu)
+    device = choose_process_device(ngpu)
     sentences = read_sentences(texts.text, texts.transcripts)
     lines = sample_lines(sentences, config.sentences, config.seed)
     dev_lines = list(read_sentences(dev_texts.text, dev_texts.transcripts))

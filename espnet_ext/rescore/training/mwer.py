@@ -47,9 +47,9 @@ def make_examples(lists: Sequence[NBest]) -> list[Example]:
 def compute_expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
     """Return the expected word errors (P3, eq. 4) of one N-best list.
 
-    They are over the list in place of all texts (P3, eq. 5), by posteriors (P3, eq. 6):
-    the softmax of the scores. ``scores``: s_i of eq. 1,
-    log-probabilities up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
+    Errors are expected over the list in place of all texts (P3, eq. 5), by posteriors
+    (P3, eq. 6): the softmax of the scores. ``scores``: s_i of eq. 1, log-probabilities
+    up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
 
     >>> compute_expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
     tensor(2.)
@@ -61,8 +61,8 @@ def compute_expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch
 def count_effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
     """Return how many hypotheses share the posterior of a list, from 1 to n.
 
-    It is the exponential of the entropy. Near 1 the expected errors have no gradient,
-    whatever the errors are.
+    The number is the exponential of the entropy. Near 1 the expected errors have no
+    gradient, whatever the errors are.
 
     >>> round(float(count_effective_hypotheses(torch.tensor([0.0, 0.0, -100.0]))), 3)
     2.0

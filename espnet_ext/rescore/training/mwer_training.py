@@ -15,7 +15,12 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.selection import Selection, select_hypotheses
 from espnet_ext.nbest.sources import find_oddities, read_lists
 from espnet_ext.rescore import POOLINGS
-from espnet_ext.rescore.devices import device_for, launch, main_prints, map_shared
+from espnet_ext.rescore.devices import (
+    choose_process_device,
+    launch,
+    map_shared,
+    mute_unless_main,
+)
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 from espnet_ext.rescore.second_pass import add_scores
@@ -99,14 +104,14 @@ def train_rescorer(
             ngpu=1,
             log=log,
         )
-    log = main_prints(log)
+    log = mute_unless_main(log)
     refuse_foreign(output, config.lm)
     if set(lists) & set(dev_lists):
         log(
             "warning: lists that are trained on are development lists too, which "
             "then choose the model that is kept"
         )
-    device = device_for(ngpu)
+    device = choose_process_device(ngpu)
     selection = Selection(depth=config.depth)
     train_on = _read(lists, selection, log)
     dev = _read(dev_lists, selection, log)

@@ -45,7 +45,8 @@ def train_byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokeniz
 def train_word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
     """Train BERT's WordPiece, cased.
 
-    It has all letters of the text and of ASCII, at the start and inside of a word.
+    The vocabulary has all letters of the text and of ASCII, at the start and inside of
+    a word.
     """
     letters = sorted(set(LETTERS).union(*texts) - set(" "))
     # The trainer numbers letters inside of words in the order of a hash table, so ids
@@ -124,8 +125,8 @@ def make_language_model(
 ) -> LmScorer:
     """Make a small model as the values say, and save it for ``transformers``.
 
-    They are those of :class:`SmallModel`. Its tokenizer is trained on text files with a
-    sentence per line, plain or ``.gz``; its weights are random by ``seed``.
+    ``values`` are those of :class:`SmallModel`. Its tokenizer is trained on text files
+    with a sentence per line, plain or ``.gz``; its weights are random by ``seed``.
     """
     wanted = check_settings(SmallModel, values, "small model")
     scorer = make_small_model(wanted, list(read_sentences(text)), seed)

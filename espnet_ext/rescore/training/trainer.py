@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.devices import is_main, main_prints, share
+from espnet_ext.rescore.devices import is_main, mute_unless_main, take_share
 from espnet_ext.rescore.training import REPORT
 from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.upstream.checkpoint import load_checkpoint
@@ -67,15 +67,15 @@ def train(
 ) -> dict[str, Any]:
     """Train, resume a killed training, or return the report of a finished one.
 
-    That is the contents of ``training.json``. At the end ``output/model`` is the best
-    model, which may be the initial one. ``key`` is everything besides the settings that
-    the result depends on; a training resumes only with the same key.
+    The report is the contents of ``training.json``. At the end ``output/model`` is the
+    best model, which may be the initial one. ``key`` is everything besides the settings
+    that the result depends on; a training resumes only with the same key.
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
     device = next(task.module.parameters()).device
-    # Batches are split here, by share(); this tells the schedule that an update is one
-    # step and not one for each process.
+    # Batches are split here, by take_share(); this tells the schedule that an update is
+    # one step and not one for each process.
     one_step = DataLoaderConfiguration(split_batches=True)
     accelerator = Accelerator(cpu=device.type == "cpu", dataloader_config=one_step)
     made_of = {
@@ -94,7 +94,7 @@ def train(
     refuse_foreign(output)
     output.mkdir(parents=True, exist_ok=True)
     (output / BEGUN).touch()
-    run = _Run(task, settings, output, begun, main_prints(log), accelerator)
+    run = _Run(task, settings, output, begun, mute_unless_main(log), accelerator)
     if run.total <= settings.warmup_steps:
         run.log(
             f"warning: all {run.total} updates are in the warm-up of "
@@ -220,7 +220,7 @@ class _Run:
         self.optimizer.zero_grad()
         batch = self._choose_batch()
         # The last batch of an epoch may have fewer examples than there are processes.
-        own = share(batch)
+        own = take_share(batch)
         numbers = self.task.backward(own) if own else {}
         # A share's gradient is a mean over its examples.
         self._sum_gradients(len(own) / len(batch))
