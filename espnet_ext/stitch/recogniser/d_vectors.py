@@ -119,7 +119,7 @@ class DVectorEncoder(AbsEncoder):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return mel power spectrograms as Resemblyzer's, and frame counts.
 
-        They are (B, frames, 40), zero after the end.
+        Spectrograms are (B, frames, 40), zero after the end.
         """
         samples = samples.float() * mark_valid_frames(lengths, samples.size(1))
         loudness = (samples.square().sum(1) / lengths).sqrt()

@@ -85,7 +85,7 @@ def draw_names(
 ) -> list[str]:
     """Draw the names of an inventory, in random order.
 
-    They are those who speak and, up to ``size``, other known speakers.
+    The names are of those who speak and, up to ``size``, of other known speakers.
     """
     names = list(dict.fromkeys(speakers))
     # Sorted: the order of a set differs from process to process.

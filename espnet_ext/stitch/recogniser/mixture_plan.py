@@ -94,7 +94,7 @@ def plan_mixtures(
 ) -> list[Mixture]:
     """Draw mixtures ``<prefix>-00000`` and so on.
 
-    They are the same for the same sources, in any order, and settings.
+    Mixtures are the same for the same sources, in any order, and settings.
 
     Within a pass no utterance is used twice. At its end, when the utterances that are
     left have few speakers or are too few, mixtures may be smaller than wanted. Raises

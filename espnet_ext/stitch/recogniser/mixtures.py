@@ -307,8 +307,8 @@ def draw_span(
 ) -> tuple[float, float]:
     """Draw a piece of a recording, start and end in seconds.
 
-    It is as long as a window, or shorter at the recording's end. Starts are drawn
-    evenly, up to half a window before the end.
+    The piece is as long as a window, or shorter at the recording's end. Starts are
+    drawn evenly, up to half a window before the end.
     """
     start = float(random.uniform(0.0, max(0.0, seconds - window / 2)))
     return start, min(seconds, start + window)

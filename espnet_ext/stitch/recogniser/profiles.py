@@ -106,9 +106,9 @@ def enrol(
 ) -> None:
     """Make the profiles of all speakers of data dirs.
 
-    They are written as ``profiles.ark``, ``profiles.scp`` and ``enrolment``. The latter
-    names the utterances of each profile, so that they can be left out of mixtures.
-    ``enrolment`` is such a table that is given, otherwise they are drawn;
+    Profiles are written as ``profiles.ark``, ``profiles.scp`` and ``enrolment``. The
+    latter names the utterances of each profile, so that they can be left out of
+    mixtures. ``enrolment`` is such a table that is given, otherwise they are drawn;
     ``speaker_model``: config and checkpoint of ESPnet's, or None for Resemblyzer.
     """
     given = None

@@ -47,7 +47,7 @@ class SpeakerSegment:
 class SpeakerHypothesis:
     """Hold a hypothesis of a recording or window.
 
-    It has utterances with words, in the order of their starts.
+    A hypothesis has utterances with words, in the order of their starts.
     """
 
     segments: tuple[SpeakerSegment, ...]

@@ -67,7 +67,7 @@ def change_options(
 def require_speaker_model(model_config: Path, model_file: Path) -> None:
     """Refuse a missing file, or a model that is no speaker-attributed recogniser.
 
-    It is called before any work is done.
+    Both are looked for before any work is done.
     """
     for path, what in ((model_config, "--model-config"), (model_file, "--model")):
         if not path.is_file():

@@ -145,11 +145,11 @@ class SpeakerAttributedDecoder(torch.nn.Module):
     ) -> tuple[torch.Tensor, list[State]]:
         """Score the token after each of n prefixes of B utterances.
 
-        There are n / B prefixes of each, utterance after utterance. ``ys``: prefixes
-        that begin with sos, (n, L); ``states``: :meth:`init_state`, or those that a
-        call for all tokens but the last returned; ``xs``: encodings, (n, T, D); the
-        others as in :meth:`forward`. Returns log-probabilities (P4, eq. 5), (n,
-        vocabulary), and the states, with the posteriors of the token's speaker.
+        Each utterance has n / B prefixes, which stand together. ``ys``: prefixes that
+        begin with sos, (n, L); ``states``: :meth:`init_state`, or those that a call for
+        all tokens but the last returned; ``xs``: encodings, (n, T, D); the others as in
+        :meth:`forward`. Returns log-probabilities (P4, eq. 5), (n, vocabulary), and the
+        states, with the posteriors of the token's speaker.
         """
         utterances = len(speaker_encodings)
         own_states = [state["asr"] for state in states]

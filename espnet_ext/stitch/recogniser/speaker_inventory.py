@@ -10,8 +10,8 @@ QueryState = tuple[torch.Tensor, torch.Tensor]
 class SpeakerQuery(torch.nn.Module):
     """Run SpeakerQueryRNN (P4, eq. 8).
 
-    It is an LSTM over speaker contexts and previous tokens, with a projection to
-    profiles.
+    SpeakerQueryRNN is an LSTM over speaker contexts and previous tokens, with a
+    projection to profiles.
 
     With ``residual``, which is not in the paper, the speaker context is added to the
     query. It is for contexts of the same kind as profiles, such as d-vectors.

@@ -39,7 +39,7 @@ MIXED_SOUND = "mixed_sound"
 class MixedSound(Mapping[str, np.ndarray]):
     """Read the recordings of a ``wav.scp``, which may be recipes.
 
-    They are float32, (samples,), each read when it is asked for.
+    A recording is float32, (samples,), and is read when it is asked for.
     """
 
     def __init__(self, path: str):

@@ -17,15 +17,16 @@ from espnet_ext.text.words import Segment, Word
 
 Words = Sequence[Word]
 
-WITHIN = 1.0  # seconds between two windows' times of the same word, at most
-# Of the time that two windows share, how far apart a word may be in the two. Chosen on
-# simulated words: of times that are off by 0.1 s none is lost or doubled at overlaps of
-# 2 % (0.3 s) and more, of those off by 0.3 s none at 10 %.
-PART = 2 / 3
-# seconds from a window's edge in which a word does not count if the other window does
-# not have it: it may have been cut
+MAX_SHIFT = 1.0  # seconds between two windows' times of the same word, at most
+# The same as a part of the time that two windows share. Chosen on simulated words: of
+# times that are off by 0.1 s none is lost or doubled at overlaps of 2 % (0.3 s) and
+# more, of those off by 0.3 s none at 10 %.
+MAX_PART_OF_SHARED = 2 / 3
+# Seconds from a window's edge in which a word does not count if the other window does
+# not have it: it may have been cut.
 EDGE = 1.0
-ONE = 1000  # what an equal pair counts: whole numbers, so that sums can be compared
+# Gains and costs of 1 are counted as so many: whole numbers, so that == compares sums.
+UNIT = 1000
 _NEVER = -(1 << 30)  # lower than any sum, and twice this still fits into 32 bits
 _TOLERANCE = 1e-3  # seconds by which windows may overlap without sharing a word
 
@@ -34,25 +35,26 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
     """Merge what was heard of one speaker in the windows of a recording.
 
     Windows, in the order of their starts, are joined one after the other; what lies
-    within others is left out. Where times are not known (``timed``: a recogniser has
-    given those that there are), any words that two windows share may be paired.
+    within others is left out. Without ``timed``, times of words are a guess and not a
+    recogniser's; then, and where a window has none, words are paired whatever their
+    times.
     """
     merged: list[Word] = []
     before: Segment | None = None
-    for item in windows:
-        words = item.timed_words
-        if before is None or item.start >= before.end - _TOLERANCE:
+    for window in windows:
+        words = window.timed_words
+        if before is None or window.start >= before.end - _TOLERANCE:
             merged += words
-        elif item.end > before.end:
-            # A whole window, which forbids no pair: times that are a guess say little.
+        elif window.end > before.end:
+            # Words may be a whole window apart, so that no pair is ruled out.
             slack = before.end - before.start
-            if timed and is_timed((before, item)):
-                slack = limit_shift(before.end - item.start)
-            shared = (item.start, before.end)
+            if timed and is_timed((before, window)):
+                slack = limit_shift(before.end - window.start)
+            shared = (window.start, before.end)
             _append_window(merged, words, shared, slack)
         else:
             continue  # the window lies within the one before
-        before = item
+        before = window
     return order_times(merged)
 
 
@@ -64,9 +66,10 @@ def _append_window(
 ) -> None:
     """Join the words of the next window to those so far, ``merged``.
 
-    They share the time between ``shared``; a word's times may be ``slack`` apart. All
-    are in seconds. Only words that can be in both windows are aligned and moved, so
-    that the effort does not grow with the recording.
+    ``shared`` are start and end of the time that is in both windows; ``slack`` is how
+    far a word's two times may be apart. All are in seconds. Only words that can be in
+    both windows are aligned and moved, so that the effort does not grow with the
+    recording.
     """
     start, end = shared
     first = len(merged)
@@ -83,24 +86,25 @@ def _append_window(
 def limit_shift(shared: float) -> float:
     """Return how many seconds apart one word's times in two windows may be.
 
-    At most ``WITHIN``, and less where the windows share few seconds, as there a word
+    At most ``MAX_SHIFT``, and less where the windows share few seconds, as there a word
     said twice would become one.
     """
-    return min(WITHIN, PART * shared)
+    return min(MAX_SHIFT, MAX_PART_OF_SHARED * shared)
 
 
 def join_neighbours(
     left: Words,
     right: Words,
     shared: tuple[float, float],
-    within: float = WITHIN,
+    within: float = MAX_SHIFT,
 ) -> list[Word]:
     """Join the words of an earlier and a later window.
 
-    The windows share the time between ``shared``, in seconds. Of a pair within some
-    seconds of each other the word nearer to the middle of its window is taken (P4, eq.
-    18), and where both windows differ, the words of the nearer one. A word that one
-    window has and the other leaves out stays, unless it lies at the edge of its window.
+    ``shared`` are start and end of the time that is in both windows, in seconds. Of two
+    words that are paired, at most ``within`` seconds apart, the one nearer to the
+    middle of its window is taken (P4, eq. 18), and where the windows differ, the words
+    of the nearer one. A word that one window has and the other leaves out stays, unless
+    it lies at the edge of its window.
     """
     start, end = shared
     middle = (start + end) / 2
@@ -109,7 +113,7 @@ def join_neighbours(
     joined: list[Word] = []
     aligned = align_by_time(left, right, within)
     # A group is a run of pairs that agree, or all that lies between two such runs.
-    for _, group in groupby(aligned, key=_do_agree):
+    for _, group in groupby(aligned, key=_is_same_word):
         steps = list(group)
         only_left = all(later is None for _, later in steps)
         only_right = all(earlier is None for earlier, _ in steps)
@@ -133,11 +137,11 @@ def join_neighbours(
     return joined
 
 
-# a word of the left and of the right window; None: the other stands alone
+# A word of the left and of the right window; None: the other stands alone.
 Step = tuple[Word | None, Word | None]
 
 
-def _do_agree(step: Step) -> bool:
+def _is_same_word(step: Step) -> bool:
     """Tell whether both windows have heard the same word."""
     left, right = step
     if left is None or right is None:
@@ -148,11 +152,11 @@ def _do_agree(step: Step) -> bool:
 def align_by_time(left: Words, right: Words, within: float) -> list[Step]:
     """Align the words of two windows that overlap.
 
-    Only words ``within`` so many seconds of each other are paired. An equal pair counts
-    1 where both words have the same time, down to 0 at ``within``: otherwise a run of
-    equal words would be paired one word late, since that makes more pairs. A different
-    pair or a word that stands alone counts -1; but words before the first that the
-    right window has, and after the last that the left one has, cost nothing: the other
+    Only words that are at most ``within`` seconds apart are paired. An equal pair
+    counts 1 where both words have the same time, down to 0 at ``within``: otherwise a
+    run of equal words would be paired one word late, since that makes more pairs. A
+    pair of different words or a word that stands alone counts -1; but words before the
+    first of the right window and after the last of the left one cost nothing: the other
     window did not hear them.
     """
     gains = _compute_gains(left, right, within)
@@ -167,7 +171,7 @@ def align_by_time(left: Words, right: Words, within: float) -> list[Step]:
     while i and j:
         best = table[i, j]
         if_paired = table[i - 1, j - 1] + gains[i - 1, j - 1]
-        if_right_alone = table[i, j - 1] - ONE
+        if_right_alone = table[i, j - 1] - UNIT
         if best == if_paired:
             i -= 1
             j -= 1
@@ -187,21 +191,21 @@ def _fill_table(gains: np.ndarray) -> np.ndarray:
     width = gains.shape[1] + 1
     # Before the left window's first word, those of the right have cost 1 each: that
     # window was on, and did not hear them.
-    row = -ONE * np.arange(width, dtype=np.int32)
+    row = -UNIT * np.arange(width, dtype=np.int32)
     rows = [row]
     for gain in gains:
         paired = row[:-1] + gain
-        row = row - ONE  # the left word stands alone
+        row = row - UNIT  # the left word stands alone
         row[0] = 0  # but before the right window's first word, at no cost
         row[1:] = np.maximum(row[1:], paired)
         # Gains are costs with the other sign: words of the right that stand alone.
-        row = -allow_insertions(-row, ONE)
+        row = -allow_insertions(-row, UNIT)
         rows.append(row)
     return np.stack(rows)
 
 
 def _compute_gains(left: Words, right: Words, within: float) -> np.ndarray:
-    """Return what pairing a left with a right word adds, in parts of ``ONE``.
+    """Return what pairing a left with a right word adds, in parts of 1 / ``UNIT``.
 
     The shape is (left, right), int32.
     """
@@ -217,7 +221,7 @@ def _compute_gains(left: Words, right: Words, within: float) -> np.ndarray:
         apart = np.abs(middles - word.middle)
         share = apart / within
         nearness = 1 - np.minimum(share, 1)
-        gain = np.where(equal, ONE * nearness, -ONE)
+        gain = np.where(equal, UNIT * nearness, -UNIT)
         too_far = share > 1
         gain[too_far] = _NEVER
         gains[i] = gain

@@ -192,8 +192,8 @@ def _attribute_turns(
 ) -> dict[int, str]:
     """Return the speaker with whom each utterance was heard.
 
-    It is another one if its words are found there, and none with its own. Otherwise a
-    wrong speaker would count as many deletions and insertions.
+    The speaker is another one than its own if its words are found there, and none with
+    its own. Otherwise a wrong speaker would count as many deletions and insertions.
     """
     given: dict[int, str] = {}
     for turn in dict.fromkeys(word.turn for word in inside):

@@ -40,7 +40,7 @@ def count_edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> floa
 
 
 def guard_merge(merge: Merge, limit: float) -> Merge:
-    """Return a merge that takes a stitched transcript up to so many edits a word.
+    """Return a merge that takes a stitched transcript up to ``limit`` edits a word.
 
     Otherwise it merges by time.
     """

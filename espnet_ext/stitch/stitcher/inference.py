@@ -67,7 +67,7 @@ def merge_windows(
 ) -> None:
     """Write transcripts of recordings from hypotheses of their windows.
 
-    There is a file per set, SegLST with a turn per speaker.
+    Each set has a file, SegLST with a turn per speaker.
 
     ``method`` is one of ``MERGES``, if there is no stitcher. Raises InputError for
     windows that the method cannot merge, or of another kind than the stitcher's.

@@ -102,11 +102,12 @@ def align_windows(windows: Windows, within: float = math.inf) -> list[Pair]:
     """Align one speaker's words in odd and even windows (P4, eq. 15 to 17).
 
     The alignment has the fewest edits. Only words of neighbours that overlap in time
-    are paired, and with ``within``, which P4 has not, only those so many seconds apart
-    at most. A substitution, and a word without a partner, cost one edit. Of alignments
-    with equally many edits, one with the most equal words is taken; of several such,
-    the one that, from the end backwards, pairs words where it can, and otherwise leaves
-    the word of the later window (with ``within``, the later word) alone.
+    are paired, and with ``within``, which P4 has not, only those at most as many
+    seconds apart. A substitution, and a word without a partner, cost one edit. Of
+    alignments with equally many edits, one with the most equal words is taken; of
+    several such, the one that, from the end backwards, pairs words where it can, and
+    otherwise leaves the word of the later window (with ``within``, the later word)
+    alone.
     """
     odd = list(_place_words(windows[::2]))
     even = list(_place_words(windows[1::2]))

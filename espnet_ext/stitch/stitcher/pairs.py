@@ -14,7 +14,7 @@ from typing import Annotated
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.stitch.stitcher.by_time import WITHIN
+from espnet_ext.stitch.stitcher.by_time import MAX_SHIFT
 from espnet_ext.stitch.stitcher.long_recordings import (
     Longest,
     Windows,
@@ -64,7 +64,7 @@ class StitchExample:
 
 
 def serialise_windows(
-    windows: Sequence[Segment], style: str, within: float | None = WITHIN
+    windows: Sequence[Segment], style: str, within: float | None = MAX_SHIFT
 ) -> tuple[tuple[str, ...], ...]:
     """Write one speaker's hypotheses of a recording as a stitcher's input.
 
@@ -144,7 +144,7 @@ def _serialise_aligned(
 def write_source(sources: Sequence[Sequence[str]], pieces: Pieces) -> str:
     """Write a stitcher's input as the source text of ESPnet's MT task.
 
-    It has words, or the word pieces of pairs in turn.
+    The text has words, or the word pieces of pairs in turn.
     """
     if len(sources) == 1:
         return " ".join(sources[0])
@@ -174,12 +174,12 @@ def make_examples(
     style: str,
     turns: Sequence[Segment],
     stretch: int | None = None,
-    within: float | None = WITHIN,
+    within: float | None = MAX_SHIFT,
 ) -> list[StitchExample]:
     """Make a stitcher's inputs and targets, of each recording and speaker heard.
 
     A speaker who was heard but says nothing has an empty target. With ``stretch``,
-    windows are cut into stretches of at most so many words and symbols, as long
+    windows are cut into stretches of at most that many words and symbols, as long
     recordings are when stitching: a stitcher that has learnt from short texts reads a
     long one in stretches, and is no worse on it. The target of a stretch are the words
     that are said in its time.
@@ -244,7 +244,7 @@ def make_pairs(
     style: str,
     bpemodel: Path,
     stretch: int | None = None,
-    within: float | None = WITHIN,
+    within: float | None = MAX_SHIFT,
 ) -> None:
     """Write what a stitcher reads (``src_text``) and is to write (``text``).
 
@@ -307,7 +307,7 @@ class TrainedOn(StrictMapping):
     style: Annotated[str, require_one_of(STYLES)]
     longest: Longest
     windows: Windowing | None
-    within: Positive | None = WITHIN
+    within: Positive | None = MAX_SHIFT
 
 
 def read_trained_on(folder: str | Path) -> TrainedOn:

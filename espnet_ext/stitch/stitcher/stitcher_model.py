@@ -9,7 +9,7 @@ from espnet2.mt.espnet_model import ESPnetMTModel
 class StitcherModel(ESPnetMTModel):
     """Begin ESPnet's ``ESPnetMTModel`` with small embeddings (Vaswani et al. 2017).
 
-    They are P4's reference [21].
+    Vaswani et al. are P4's reference [21].
 
     Embeddings are multiplied by the square root of their dimension before positions are
     added. With a standard deviation of one by that root tokens and positions are about

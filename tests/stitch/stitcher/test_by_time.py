@@ -20,7 +20,7 @@ from espnet_ext.text.words import Segment, Word
 RATE = 3.0  # words a second
 
 
-def windows(
+def make_windows(
     text: list[str], length: float, shift: float, jitter: float = 0.0
 ) -> list[Segment]:
     """What windows hear of a text that is said without a break.
@@ -29,7 +29,8 @@ def windows(
     """
     rng = np.random.default_rng(0)
     found = []
-    for index in range(max(1, int(np.ceil((len(text) / RATE - length) / shift)) + 1)):
+    after_first = int(np.ceil((len(text) / RATE - length) / shift))
+    for index in range(max(1, after_first + 1)):
         start = index * shift
         end = index * shift + length
         inside = [
@@ -53,17 +54,20 @@ def windows(
     return found
 
 
-def words(merged) -> list[str]:
+def list_texts(merged) -> list[str]:
     return [word.text for word in merged]
 
 
-GRAMMAR = [
-    word
-    for number in range(40)
-    for word in build_english_grammar()
-    .draw_sentence(random.Random(number % 15))
-    .split()
-]
+def draw_english() -> list[str]:
+    """Return the words of 40 sentences, of which many are the same."""
+    words = []
+    for number in range(40):
+        sentence = build_english_grammar().draw_sentence(random.Random(number % 15))
+        words += sentence.split()
+    return words
+
+
+ENGLISH = draw_english()
 
 
 @pytest.mark.parametrize(
@@ -81,8 +85,10 @@ GRAMMAR = [
 )
 def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
     """Also two windows, and windows that overlap with the next but one."""
-    text = GRAMMAR[: int(seconds * RATE)]
-    assert words(merge_by_time(windows(text, length, shift, jitter=0.4))) == text
+    text = ENGLISH[: int(seconds * RATE)]
+    assert (
+        list_texts(merge_by_time(make_windows(text, length, shift, jitter=0.4))) == text
+    )
 
 
 @settings(max_examples=60)
@@ -93,16 +99,16 @@ def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
     st.sampled_from([2.0, 4.0, 6.0, 8.0]),
 )
 def test_two_words_that_come_back_all_the_time(text, shift):
-    assert words(merge_by_time(windows(text, 8.0, shift))) == text
+    assert list_texts(merge_by_time(make_windows(text, 8.0, shift))) == text
 
 
 def test_without_times_the_words_that_both_windows_have_decide():
     text = [f"W{place % 50}" for place in range(100)]
     bare = [
         Segment("r", "a", w.words, w.start, w.end, window=w.window)
-        for w in windows(text, 16, 12)
+        for w in make_windows(text, 16, 12)
     ]
-    assert words(merge_by_time(bare)) == text
+    assert list_texts(merge_by_time(bare)) == text
 
 
 def test_a_speaker_who_is_silent_in_what_windows_share():
@@ -125,18 +131,18 @@ def test_a_speaker_who_is_silent_in_what_windows_share():
         ((20, 20.5), (20.5, 21), (21, 21.5)),
         window=1,
     )
-    assert words(merge_by_time([left, right])) == ["YES", "I", "DO"] * 2
+    assert list_texts(merge_by_time([left, right])) == ["YES", "I", "DO"] * 2
 
 
-def timed(*items: tuple[str, float]) -> list[Word]:
+def make_words(*items: tuple[str, float]) -> list[Word]:
     return [Word(word, middle - 0.1, middle + 0.1) for word, middle in items]
 
 
 def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
     # neither case nor punctuation counts
-    left = timed(("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15))
-    right = timed(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
-    assert words(join_neighbours(left, right, (8.0, 16.0))) == [
+    left = make_words(("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15))
+    right = make_words(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
+    assert list_texts(join_neighbours(left, right, (8.0, 16.0))) == [
         "A",
         "b,",
         "C",
@@ -145,7 +151,7 @@ def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
     ]
 
 
-def best_sum(left: list[Word], right: list[Word], within: float) -> float:
+def compute_best_sum(left: list[Word], right: list[Word], within: float) -> float:
     """The best sum over all alignments, by trying out all sets of pairs."""
     best = -100
     places = [(i, j) for i in range(len(left)) for j in range(len(right))]
@@ -155,19 +161,19 @@ def best_sum(left: list[Word], right: list[Word], within: float) -> float:
                 continue
             if any(abs(left[i].middle - right[j].middle) > within for i, j in pairs):
                 continue
-            best = max(best, total(left, right, pairs, within))
+            best = max(best, compute_sum(left, right, pairs, within))
     return best
 
 
-def total(left, right, pairs, within) -> float:
+def compute_sum(left, right, pairs, within) -> float:
     near = sum(
         1 - abs(left[i].middle - right[j].middle) / within
         if left[i].text == right[j].text
         else -1
         for i, j in pairs
     )
-    # left words before the first right one, and right words after the last left one,
-    # cost nothing; where nothing is paired, all words of both sides are such
+    # Left words before the first right one, and right words after the last left one,
+    # cost nothing; where nothing is paired, all words of both sides are such.
     lone_left = len(left) - pairs[0][0] - len(pairs) if pairs else 0
     lone_right = pairs[-1][1] + 1 - len(pairs) if pairs else 0
     return near - lone_left - lone_right
@@ -179,10 +185,8 @@ LISTS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4)), max_size=4
 @settings(max_examples=200)
 @given(LISTS, LISTS, st.sampled_from([0.5, 1.0, 9.0]))
 def test_the_alignment_is_the_best_of_all(left, right, within):
-    left, right = (
-        timed(*sorted(left, key=lambda item: item[1])),
-        timed(*sorted(right, key=lambda item: item[1])),
-    )
+    left = make_words(*sorted(left, key=lambda item: item[1]))
+    right = make_words(*sorted(right, key=lambda item: item[1]))
     steps = align_by_time(left, right, within)
     assert [word for word, _ in steps if word is not None] == left
     assert [word for _, word in steps if word is not None] == right
@@ -194,8 +198,8 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
             pairs.append((i, j))
         i += one is not None
         j += other is not None
-    assert total(left, right, pairs, within) == pytest.approx(
-        best_sum(left, right, within), abs=0.01
+    assert compute_sum(left, right, pairs, within) == pytest.approx(
+        compute_best_sum(left, right, within), abs=0.01
     )
 
 
