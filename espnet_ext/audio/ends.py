@@ -64,8 +64,8 @@ _JOINED = re.compile(rb"fLaC|OggS|\x1aE|RIFF[\x00-\xff]{4}AVI")
 def find_second_file(path: str | Path) -> tuple[int, bool] | None:
     """Return the byte at which a second file begins, and whether PyAV reads it too.
 
-    It is of the same format, such as ``cat`` puts together; None: there is none. Memory
-    does not depend on the file's size.
+    Files of one format stand one after the other where ``cat`` has joined them. None:
+    there is no second file. Memory does not depend on the file's size.
     """
     with Path(path).open("rb") as file:
         start = _find_start(file.read(_HEAD))
@@ -196,7 +196,7 @@ def describe_rest(file: soundfile.SoundFile) -> str:
 def _find_end(path: str) -> float:
     """Return where the last packet of a file ends, in seconds.
 
-    It is 0 if PyAV is not installed or cannot read the file.
+    Return 0 if PyAV is not installed or cannot read the file.
     """
     try:
         import av

@@ -92,12 +92,12 @@ def save_audio(
 
 
 def is_audio(path: Path) -> bool:
-    """Tell whether a file is called like audio, and is none that macOS leaves."""
+    """Tell whether a file is called like audio, and is not one that macOS adds."""
     return path.suffix.lower() in ALL_SUFFIXES and not path.name.startswith(MACOS)
 
 
 def must_decode(check: str, files: int) -> bool:
-    """Tell whether a check of so many files decodes them.
+    """Tell whether a check of this number of files decodes them.
 
     ``check`` is ``auto``, ``header`` or ``full``.
     """
@@ -236,8 +236,9 @@ def _find_sample_fault(file: soundfile.SoundFile) -> str | None:
         file.seek(0)
         size = _BLOCK_FRAMES * count_frame_samples(file.samplerate)
         level = measure_level(_read_blocks(file, size), file.samplerate)
-        if level.bad:
-            return f"a sample of {loudest:.2g} at {level.bad[0]:.2f} s in the audio of"
+        if level.bad_times:
+            seconds = level.bad_times[0]
+            return f"a sample of {loudest:.2g} at {seconds:.2f} s in the audio of"
     mp3 = scan_mp3(file.name)
     if mp3 is not None and mp3.promised is None:
         # Its length is a guess by the first frame, at which soundfile ends.
@@ -251,7 +252,7 @@ def _find_sample_fault(file: soundfile.SoundFile) -> str | None:
 
 
 def _read_blocks(file: soundfile.SoundFile, size: int) -> Iterator[np.ndarray]:
-    """Yield all that follows in an open file, in parts of so many samples."""
+    """Yield all that follows in an open file, in parts of ``size`` samples."""
     while True:
         block = file.read(size, dtype="float32", always_2d=True)
         if not len(block):

@@ -1,8 +1,8 @@
 """Measure the level of a recording: which channel is speech, what offset, which factor.
 
-Models know the usual level alone: recordings of that level stay as they are, to the
-sample. Channels and offsets are those of blocks, since what is wrong may last for a
-part of a recording.
+Models are trained on recordings of the usual level; those of that level stay as they
+are, to the sample. Channels and offsets are those of blocks, since what is wrong may
+last for a part of a recording.
 """
 
 from collections.abc import Iterable
@@ -14,18 +14,23 @@ from typing import NamedTuple
 import numpy as np
 
 FRAMES_A_SECOND = 50
-_FRAMES = 5  # whose median is a loudness, so that a click counts for nothing
-_BLOCK = 10  # frames with one channel and one offset
-_OFFSET_BLOCKS = 5  # whose frames have one offset: ordinary speech has none in a second
+# A loudness is the median of so many frames, so that a click counts for nothing.
+_LOUDNESS_FRAMES = 5
+_BLOCK_FRAMES = 10  # frames with one channel and one offset
+# An offset is measured over so many blocks: in a second, ordinary speech has none.
+_OFFSET_BLOCKS = 5
 # Loudness (RMS; full scale: 1) of recordings that stay as they are.
 _USUAL = (0.01, 1.0)
-_SILENCE = 1e-4  # -80 dBFS: nothing is louder
-_TARGET = 0.1
-# Of the loudness; the mean of ordinary recordings of a few words is up to 0.15 of it.
+_SILENCE = 1e-4  # loudness, -80 dBFS: up to this a recording is silent, and stays so
+_TARGET = 0.1  # loudness of recordings whose level is changed
+# An offset up to this part of the loudness stays; the mean of ordinary recordings of a
+# few words is up to 0.15 of it.
 _MOST_OFFSET = 0.5
-# Energy of the mean of all channels against what it is if these have nothing in common.
+# Channels cancel each other out if the energy of their mean is less than this part of
+# what it would be if they had nothing in common.
 _CANCELLED = 0.2
-# Of the loudness, and beyond full scale, which no click reaches: it is no audio.
+# A sample beyond full scale that is more than this many times the loudness is no audio:
+# no click reaches so far.
 _IMPOSSIBLE = 300.0
 MEAN = -1  # in place of a channel: the mean of all
 
@@ -34,25 +39,25 @@ MEAN = -1  # in place of a channel: the mean of all
 class Level:
     """What is done to the samples of a recording: ``(samples - offset) * gain``.
 
-    They are clipped unless the gain is 1. ``channels`` and ``offsets`` are of blocks of
-    ``size`` samples, (blocks,) each; where they are empty, the mean of all channels is
-    read as it is. Samples larger than ``limit`` are read as 0; ``bad`` are their times,
-    in seconds.
+    Samples are clipped unless the gain is 1. ``channels`` and ``offsets`` are of blocks
+    of ``block_size`` samples, (blocks,) each; where they are empty, the mean of all
+    channels is read as it is. Samples larger than ``limit`` are read as 0;
+    ``bad_times`` are theirs, in seconds.
     """
 
     gain: float = 1.0
-    size: int = 0
+    block_size: int = 0
     channels: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     offsets: np.ndarray = field(default_factory=lambda: np.empty(0))
     limit: float = np.inf
-    bad: tuple[float, ...] = ()
+    bad_times: tuple[float, ...] = ()
 
     def apply(self, samples: np.ndarray, first: int = 0) -> np.ndarray:
         """Return samples, (T, channels), at the usual level, (T,).
 
         They begin at sample ``first`` of the recording.
         """
-        if self.bad:
+        if self.bad_times:
             is_bad = np.abs(samples) > self.limit
             samples = np.where(is_bad, np.float32(0), samples)
         mono = _average_channels(samples)
@@ -70,16 +75,17 @@ class Level:
     ) -> None:
         """Write the right channels without offsets into ``mono``, (T,)."""
         last = len(self.channels) - 1
+        # The last block also holds the samples after it, which are less than a frame.
+        block_of_first = min(first // self.block_size, last)
         start = 0
-        for number in range(min(first // self.size, last), last + 1):
-            end = (number + 1) * self.size - first
-            # The last block holds what is left of a frame too.
-            if number == last:
+        for block in range(block_of_first, last + 1):
+            end = (block + 1) * self.block_size - first
+            if block == last:
                 end = len(mono)
-            channel = self.channels[number]
+            channel = self.channels[block]
             if channel != MEAN:
                 mono[start:end] = samples[start:end, channel]
-            mono[start:end] -= np.float32(self.offsets[number])
+            mono[start:end] -= np.float32(self.offsets[block])
             start = end
             if start >= len(mono):
                 return
@@ -95,23 +101,24 @@ class Level:
         return "; ".join(filter(None, said))
 
     def _say_bad(self) -> str:
-        if not self.bad:
+        if not self.bad_times:
             return ""
         more = ""
-        if len(self.bad) > 1:
-            more = f" and {len(self.bad) - 1} more"
+        if len(self.bad_times) > 1:
+            more = f" and {len(self.bad_times) - 1} more"
         return (
-            f"a sample at {self.bad[0]:.2f} s{more} above {self.limit:.3g}, which "
-            "is no audio, is read as 0"
+            f"a sample at {self.bad_times[0]:.2f} s{more} above {self.limit:.3g}, "
+            "which is no audio, is read as 0"
         )
 
     def _say_channels(self) -> str:
-        share = 100 * float((self.channels != MEAN).mean()) if self.size else 0.0
-        if not share:
+        is_single = self.channels != MEAN
+        if not is_single.any():
             return ""
+        percent = 100 * float(is_single.mean())
         where = ""
-        if share < 100:
-            where = f" in {share:.0f} % of the time"
+        if percent < 100:
+            where = f" in {percent:.0f} % of the time"
         return (
             f"the channels cancel each other out{where}: channel "
             f"{self.channels.max() + 1} alone is read there"
@@ -162,37 +169,40 @@ def measure_level(blocks: Iterable[np.ndarray], rate: int) -> Level:
     parts = [_measure_frames(block, size) for block in blocks if len(block)]
     if not parts:
         return AS_IT_IS
+    # One column for each field of _Frames, of all blocks that were read.
     columns = zip(*parts, strict=True)
     frames = _Frames(*(np.concatenate(column, axis=-1) for column in columns))
-    number = np.arange(len(frames.peaks))
-    block = number // _BLOCK
+    frame = np.arange(len(frames.peaks))
+    block_of_frame = frame // _BLOCK_FRAMES
+    # The mean of squares is the square of the mean and the variance.
     energies = frames.means**2 + frames.spreads**2
-    channels = _choose_channels(energies, block)
+    channels = _choose_channels(energies, block_of_frame)
     # The mean, -1, is the last row.
-    row = channels[block]
-    loud = _find_loudness(frames.spreads[row, number])
+    row = channels[block_of_frame]
+    loudness = _find_loudness(frames.spreads[row, frame])
     level = Level(
-        size=_BLOCK * size,
+        block_size=_BLOCK_FRAMES * size,
         channels=channels,
         offsets=np.zeros(len(channels)),
     )
-    if not loud > _SILENCE:
+    # So written, it holds for NaN, too.
+    if not loudness > _SILENCE:
         return level
     gain = 1.0
     quietest, loudest = _USUAL
-    if not quietest <= loud <= loudest:
-        gain = _TARGET / loud
-    limit = max(1.0, _IMPOSSIBLE * loud)
+    if not quietest <= loudness <= loudest:
+        gain = _TARGET / loudness
+    limit = max(1.0, _IMPOSSIBLE * loudness)
     bad = np.flatnonzero(frames.peaks > limit)
     # Frames have ``size`` samples each; places are counted within them.
     times = (bad * size + frames.places[bad]) / rate
-    offsets = _find_offsets(frames.means[row, number], _MOST_OFFSET * loud)
+    offsets = _find_offsets(frames.means[row, frame], _MOST_OFFSET * loudness)
     return replace(
         level,
         gain=gain,
         offsets=offsets,
         limit=limit,
-        bad=tuple(times),
+        bad_times=tuple(times),
     )
 
 
@@ -215,25 +225,26 @@ def _measure_frames(block: np.ndarray, size: int) -> _Frames:
     )
 
 
-def _choose_channels(energies: np.ndarray, block: np.ndarray) -> np.ndarray:
+def _choose_channels(energies: np.ndarray, block_of_frame: np.ndarray) -> np.ndarray:
     """Return the channel of each block, (blocks,).
 
     It is the loudest one where all together cancel each other out, else their mean.
     ``energies``, (channels + 1, frames), are of frames, the last row of the mean of all
-    channels; ``block`` is that of each frame.
+    channels; ``block_of_frame`` is the block that each frame lies in.
     """
-    sums = np.stack([np.bincount(block, row) for row in energies])
+    # With weights, bincount sums these: the energies of each block's frames.
+    sums = np.stack([np.bincount(block_of_frame, weights=row) for row in energies])
     own = sums[:-1]
     together = sums[-1]
     mean = own.mean(axis=0)
     # The mean of N channels that have nothing in common has an N-th of their energy,
     # that of N equal ones all of it.
     expected = mean / len(own)
-    silence = np.bincount(block) * _SILENCE**2
+    silence = np.bincount(block_of_frame) * _SILENCE**2
     cancelled = (mean > silence) & (together < _CANCELLED * expected)
     if len(own) == 1:
         cancelled[:] = False
-    # One and the same everywhere, since others may have the opposite sign.
+    # The same channel everywhere, since others may have the opposite sign.
     loudest = own[:, cancelled].sum(axis=1).argmax()
     return np.where(cancelled, loudest, MEAN)
 
@@ -241,16 +252,18 @@ def _choose_channels(energies: np.ndarray, block: np.ndarray) -> np.ndarray:
 def _find_offsets(means: np.ndarray, most: float) -> np.ndarray:
     """Return what is taken from the samples of each block, (blocks,).
 
-    They are zeros unless an offset is larger than ``most``. ``means`` are of frames.
-    Medians, as one bad sample or a thump is no offset; of the whole recording, if that
-    fits all of it.
+    All are 0 unless an offset is larger than ``most``. ``means`` are of frames. An
+    offset is their median, since one bad sample or a thump is none: the median of the
+    whole recording, if no second differs from it by more than ``most``, otherwise that
+    of each second.
     """
-    blocks = ceil(len(means) / _BLOCK)
-    width = _BLOCK * _OFFSET_BLOCKS
+    blocks = ceil(len(means) / _BLOCK_FRAMES)
+    width = _BLOCK_FRAMES * _OFFSET_BLOCKS
     starts = range(0, len(means), width)
     seconds = [means[start : start + width] for start in starts]
     offsets = np.array([np.median(second) for second in seconds])
-    if len(seconds) > 1 and len(seconds[-1]) < _BLOCK:  # too short to tell
+    # What is left at the end may be too short to tell.
+    if len(seconds) > 1 and len(seconds[-1]) < _BLOCK_FRAMES:
         offsets[-1] = offsets[-2]
     whole = float(np.median(means))
     if np.abs(offsets - whole).max() > most:
@@ -266,8 +279,11 @@ def _average_channels(samples: np.ndarray) -> np.ndarray:
     return reduce(np.add, samples.T) / np.float32(samples.shape[1])
 
 
-def _find_loudness(frames: np.ndarray) -> float:
-    """Return the largest median of some frames that follow each other."""
-    width = min(_FRAMES, len(frames))
-    windows = np.lib.stride_tricks.sliding_window_view(frames, width)
+def _find_loudness(spreads: np.ndarray) -> float:
+    """Return the loudness of a recording from the spreads of its frames, (frames,).
+
+    It is the largest median of a few frames that follow each other.
+    """
+    width = min(_LOUDNESS_FRAMES, len(spreads))
+    windows = np.lib.stride_tricks.sliding_window_view(spreads, width)
     return float(np.median(windows, axis=1).max())

@@ -73,11 +73,12 @@ class Audio(Protocol):
 class RecordingAudio:
     """An audio file, read in parts at a ``rate`` in Hz.
 
-    It is resampled on the fly, channels are averaged, or chosen by its ``level``. A
-    part is the same as that part of the whole: exactly at the file's own rate, to about
-    1e-4 if it is resampled. Raises InputError, which names the recording: the file is
-    missing or corrupt, has no samples, or its headers promise more. ``read`` raises it
-    for other audio that breaks off and for NaN or infinite samples.
+    Audio is resampled on the fly; channels are averaged, or chosen by the file's
+    ``level``. A part is the same as that part of the whole: exactly at the file's own
+    rate, to about 1e-4 if it is resampled. Raises InputError, which names the
+    recording: the file is missing or corrupt, has no samples, or its headers promise
+    more. ``read`` raises it for other audio that breaks off and for NaN or infinite
+    samples.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class RecordingAudio:
     def read(self, start: int, count: int) -> np.ndarray:
         """Return samples ``start`` to ``start + count``, (count,).
 
-        They are float32 in about -1 .. 1, and zeros beyond the end.
+        Samples are float32 in about -1 .. 1, and zeros beyond the end.
         """
         within = max(0, min(count, self.length - start))
         samples = np.zeros(count, dtype=np.float32)
