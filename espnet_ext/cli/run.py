@@ -40,7 +40,7 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     """
     from espnet_ext.recipe.guard import end_at_once_with_parent
     from espnet_ext.recipe.own_system import try_config
-    from espnet_ext.recipe.start import prepare
+    from espnet_ext.recipe.start import prepare_run
     from espnet_ext.recipe.steps import check_parent
 
     end_at_once_with_parent()
@@ -59,7 +59,7 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
                 f"unexpected argument '{word}': options are given as --name=value"
             )
         given[name.removeprefix("--").replace("-", "_")] = value
-    prepared = prepare(recipe, given)
+    prepared = prepare_run(recipe, given)
     stages = ["rehearsal", *prepared.recipe.stages]
     for stage in asked:
         if stage not in stages:

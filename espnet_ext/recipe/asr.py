@@ -67,7 +67,7 @@ def data_step(
 ) -> Step:
     """Check a corpus and write the data dirs of its parts.
 
-    They are made again when a file below ``folders`` changes. The function
+    Data dirs are made again when a file below ``folders`` changes. The function
     ``prepare_<corpus>`` of a module of :mod:`espnet_ext.corpora` is called with
     ``options``, and with ``names``: the part -> its data dir. ``title`` is the name of
     the corpus, if the recipe has several.

@@ -171,7 +171,8 @@ def remove_seed(name: str) -> str:
 def check_gpus_here(run: Run) -> None:
     """Raise InputError if this machine has fewer GPUs than work on it will need.
 
-    That is all work that neither ``train_cmd`` nor ``decode_cmd`` starts elsewhere.
+    Work on this machine is all that neither ``train_cmd`` nor ``decode_cmd`` starts
+    elsewhere.
     """
     if not run.ngpu:
         return

@@ -19,7 +19,7 @@ from espnet_ext.work.once import NOTE
 def require_lm_text(text: Path) -> None:
     """Refuse a run whose text of the language model is missing.
 
-    That is before hours of work, at whose end it would be needed.
+    The text is needed only after hours of work, so it is looked for before.
     """
     if not text.is_file():
         raise InputError(

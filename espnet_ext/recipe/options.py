@@ -38,8 +38,8 @@ def check_options(
 ) -> dict[str, str]:
     """Return the values of all options of a recipe, with whole paths.
 
-    They are those ``given`` in the folder ``caller``, or the defaults. InputError for
-    one that is not there, or a value that it cannot have.
+    Values are those ``given`` in the folder ``caller``, or the defaults. Raises
+    InputError: there is no such option, or it cannot have this value.
     """
     own = {}
     if recipe.trained:
@@ -108,7 +108,7 @@ def check_options(
 def find_place(value: str, caller: Path, folder: Path) -> str:
     """Return where shards run; InputError for what is no such place.
 
-    It is the whole path of a cluster's YAML, or one of Kaldi's wrappers with its
+    The place is the whole path of a cluster's YAML, or one of Kaldi's wrappers with its
     options, as given.
     """
     if is_cluster_file(value):

@@ -275,7 +275,8 @@ def _find_similar_system(
 ) -> System:
     """Return the system that a new one is like, whose data, rows and decodings it has.
 
-    It is the base, otherwise that of the baseline or of the first row of its kind.
+    The system is the base, otherwise that of the baseline or of the first row of its
+    kind.
     """
     there = {
         name: system
@@ -317,7 +318,7 @@ def _choose_base_config(
 def _add_rows(tables: Tables, table: Table, system: System, like: System) -> Table:
     """Return a table with a row of the system, or in a figure its points.
 
-    They are decoded as those of the system that it is like.
+    The row or points are decoded as those of the system that it is like.
     """
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
     if not rows or not table.rates:

@@ -11,7 +11,7 @@ from espnet_ext.recipe.run import Run
 from espnet_ext.work.yaml_files import read_yaml
 
 ESPNET_EPOCHS = 40  # ESPnet's max_epoch
-# ESPnet's schedulers that warm up for so many updates unless the config says otherwise
+# ESPnet's schedulers that warm up, and the updates for which they do by default.
 USUAL_WARMUP = {"warmuplr": 25_000, "noamlr": 25_000}
 
 
@@ -23,7 +23,7 @@ def count_epochs(config: Mapping[str, Any]) -> int:
 
 
 def count_updates(config: Mapping[str, Any], batches: int) -> int:
-    """Return the updates of a training whose data are so many batches a pass.
+    """Return the updates of a training with ``batches`` in a pass over its data.
 
     Stages (of P2's growing networks) have epochs of their own length, and come first.
     """
@@ -37,7 +37,7 @@ def count_updates(config: Mapping[str, Any], batches: int) -> int:
     for stage in config.get("stages") or ():
         iterations += stage["epochs"] * (stage["num_iters_per_epoch"] or batches)
         left -= stage["epochs"]
-    # ESPnet updates once in so many batches
+    # ESPnet updates the model once in ``accum_grad`` batches.
     return math.ceil((iterations + left * usual) / (config.get("accum_grad") or 1))
 
 

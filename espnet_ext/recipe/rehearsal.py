@@ -50,7 +50,7 @@ FEW_SECONDS = 900.0  # of these, whatever a batch holds
 # which are decoded whole.
 TEST_UTTERANCES = 4
 TEST_SECONDS = 1_800.0
-# Of the text of a language model: the longest sentences of the first so many.
+# Of the text of a language model: the longest SENTENCES of the first AMONG.
 SENTENCES = 4_000
 AMONG = 400_000
 SAMPLE_RATE = 16_000
@@ -272,7 +272,7 @@ def start_stages(run: Run, stages: Sequence[str], notes: Notes) -> None:
 def start_again(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
     """Start again, as if trainings had been killed; return what is repeated or fails.
 
-    They were killed at their end, after the last epoch and before they are done.
+    They are as if killed after the last epoch, before they are done.
     """
     show("the second start: trainings resume, and nothing else is repeated")
     succeeded = [each.step for each in first.seen if not each.reason]
@@ -361,7 +361,7 @@ def find_batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
         bins = section.get("batch_bins") or 0
         chunks = section.get("chunk_conf") or {}
         found += [bins / SAMPLE_RATE, float(chunks.get("batch_seconds", 0))]
-        # batches of so many utterances, which have 15 s at most or little more
+        # Batches of a number of utterances, which have 15 s at most or little more.
         if section.get("batch_type") in ("sorted", "unsorted"):
             found.append(15.0 * section.get("batch_size", 0))
     return max(found)
@@ -370,9 +370,9 @@ def find_batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
 def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
     """Return some utterances of a data dir, for a rehearsal.
 
-    They are the longest that fill a batch of so many seconds, as many of all lengths,
+    Utterances are the longest that fill a batch of ``seconds``, as many of all lengths,
     and some of several speakers; with None, those of a test set; with ``lists``, only
-    so many of the longest, for their lists.
+    that number of the longest, for their lists.
     """
     durations = {key: float(value) for key, value in (data.utt2dur or {}).items()}
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
@@ -383,7 +383,7 @@ def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> s
     if lists:
         return set(longest[:lists])
     mean = max(1.0, sum(durations.values()) / len(longest))
-    # of all lengths, as many as have about so many seconds together
+    # Of all lengths, as many as have about ``seconds`` together.
     stride = max(1, int(len(longest) * mean / seconds))
     even = longest[::stride]
     of_speakers = _take_of_speakers(data, durations)
@@ -414,7 +414,7 @@ def _take_of_speakers(data: DataDir, durations: Mapping[str, float]) -> list[str
 def _take_seconds(
     keys: Sequence[str], seconds: float, durations: Mapping[str, float]
 ) -> set[str]:
-    """Return the first utterances that have so many seconds together."""
+    """Return the first utterances that have ``seconds`` together."""
     taken: set[str] = set()
     end = 0.0
     for key in keys:

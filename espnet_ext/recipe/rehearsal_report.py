@@ -67,8 +67,8 @@ class Job:
     """A training or a decoding, by its folder below the experiments.
 
     ``gigabytes`` are of memory on a GPU, ``seconds`` of one of the ``count`` updates or
-    utterances of the whole, which writes so many GB to the ``disk``. ``fault`` is
-    what is wrong with the plan of a training.
+    utterances of the whole, ``disk`` the GB that the whole writes. ``fault`` is what is
+    wrong with the plan of a training.
     """
 
     name: str
@@ -217,7 +217,7 @@ def _measure_espnet(step: Step, folder: Path, amounts: Amounts) -> Measured:
         of_valid = amounts.sum_seconds(amounts.whole, valid)
         valid_batches = batches * of_valid / audio
         validation = count_epochs(config) * valid_batches * VALID_SHARE
-        # in updates, of which each has so many batches
+        # In updates, each of ``accum_grad`` batches.
         count += math.ceil(validation / (config.get("accum_grad") or 1))
     return Measured(seconds, count, disk, fault)
 
@@ -231,7 +231,7 @@ def _find_set_name(step: Step, part: str) -> str:
 def _estimate_disk(folder: Path, config: Mapping[str, Any]) -> float:
     """Return the GB that a training leaves.
 
-    They are what is there, and the models that a longer one keeps besides.
+    Counted is what is there, and the models that a longer training keeps besides.
     """
     models = [path for path in folder.glob("*epoch.pth") if not path.is_symlink()]
     sizes = [path.stat().st_size for path in models]
@@ -380,7 +380,8 @@ def describe_jobs(
 ) -> list[str]:
     """Return the lines of the report: all jobs, the plan of the trainings, seconds.
 
-    The corpora were ``checked`` in so many seconds, all else ``rehearsed`` in others.
+    ``checked`` are the seconds in which the corpora were checked, ``rehearsed`` those
+    of all else.
     """
     lines = ["", *_tabulate_jobs(jobs)]
     lines.append(

@@ -39,7 +39,7 @@ def load_recipe(folder: Path) -> Recipe:
     return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
 
 
-def prepare(
+def prepare_run(
     folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> Run:
     """Check a recipe's command line, and change to the folder of the recipe.
@@ -48,21 +48,22 @@ def prepare(
     ``train_cmd_options`` and ``decode_cmd`` are in the ``environment``.
     """
     recipe = load_recipe(folder.resolve())
+    # Kaldi's place for a cluster, cmd.sh, counts only where no option names one.
     if not given.get("parallel") and environment.get("decode_cmd"):
         given = {**given, "parallel": environment["decode_cmd"]}
     options = check_options(recipe, given, Path.cwd(), folder.resolve())
     os.chdir(folder)
     if options["scale"] == "full":
-        corpus = (
-            [] if recipe.replaces_corpus(options) else [recipe.corpus_given(options)]
-        )
-        for name in (*corpus, *recipe.needed):
+        needed = list(recipe.needed)
+        if not recipe.replaces_corpus(options):
+            needed.insert(0, recipe.corpus_given(options))
+        for name in needed:
             if not options[name]:
                 raise InputError(
                     f"--scale full needs --{name} DIR; README.md says what it "
                     "holds and how to get it"
                 )
-    sections = load_scale("", options["scale"])
+    sections = load_scale(".", options["scale"])
     tables = load_tables("conf/tables.yaml", options["scale"])
     if options[DATA] and recipe.shows_test_sets:
         names = find_test_sets(options[DATA], recipe.data_parts)
@@ -76,7 +77,7 @@ def prepare(
         options=options,
         sections=sections,
         tables=tables,
-        selected=(),
+        selected=(),  # select_rows() below sets it
         expdir=Path(options["expdir"] or f"exp/{tag}"),
         datadir=Path(options["datadir"] or f"data/{tag}"),
         command=_shorten_paths(
@@ -88,7 +89,7 @@ def prepare(
         ),
         tag=tag,
     )
-    # before a system of the user's own is read from --expdir, which may be of another
+    # Before add_own_systems() reads --expdir, which may be the folder of another run.
     _check_paths(run)
     run = select_rows(add_own_systems(run, tables_wanted), tables_wanted, rows)
     check_launcher(run.launch, "train_cmd", run.expdir)
@@ -101,7 +102,7 @@ def prepare(
 
 def _name_run(recipe: Recipe, options: Mapping[str, str]) -> str:
     """Return what names the folders of a run: its scale, variant and corpus."""
-    # trained on a part of the data, which are then others
+    # With --clean_only the data of a run are others, and so are its folders.
     clean = "clean" if options.get("clean_only") == "true" else ""
     parts = [options["scale"], recipe.variant(options), clean]
     parts.append(Path(options[recipe.corpus_given(options)]).name)
@@ -111,20 +112,21 @@ def _name_run(recipe: Recipe, options: Mapping[str, str]) -> str:
 def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
     """Add the systems of the user's own to the tables of a run.
 
-    They are the one that is given, and those that earlier runs have trained in its
-    folder.
+    They are the one that an option gives, and those that earlier runs have trained in
+    the folder of this run.
     """
     options = run.options
     trained = run.recipe.trained
     found = {}
     for path, stored in read_stored_systems(run.expdir, run.system_tag):
         found[stored.name] = (path, stored)
+    # check_options() has refused more than one of these options.
     option = next((name for name in trained if options[name]), None)
     if option:
         name = options["name"]
         check_name(run.tables, run.sections, name)
         ids = [table.id for table in select(run.tables, table_ids)]
-        # given again, it keeps the rows that it has in other tables
+        # A system that is given again keeps its rows in other tables.
         if name in found:
             _, earlier = found.pop(name)
             ids += earlier.tables
@@ -138,14 +140,19 @@ def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
         found[name] = (source, check_settings(StoredSystem, values, str(source)))
     tables = run.tables
     sections = run.sections
-    every = {}
+    own_systems = {}
     for path, stored in found.values():
         tables, sections, own = add_own_system(
             tables, sections, trained[stored.option], stored, path
         )
-        every[own.name] = own
-    given = every[options["name"]] if option else None
-    return replace(run, tables=tables, sections=sections, own=given, own_systems=every)
+        own_systems[own.name] = own
+    return replace(
+        run,
+        tables=tables,
+        sections=sections,
+        own=own_systems[options["name"]] if option else None,
+        own_systems=own_systems,
+    )
 
 
 def select_rows(
@@ -156,13 +163,14 @@ def select_rows(
     If there is neither, they are all of the recipe. The rows of the user's own systems
     of earlier runs are printed beside them.
     """
-    chosen = [table.id for table in select(run.tables, table_ids)]
+    chosen_ids = [table.id for table in select(run.tables, table_ids)]
     own_rows = {}
     for own in run.own_systems.values():
-        rows = list_rows(run.tables, chosen, own.name)
+        rows = list_rows(run.tables, chosen_ids, own.name)
         own_rows[own.name] = [row.name for row in rows]
     for own in run.own_systems.values():
-        # only its option puts its config in the place of the recipe's model
+        # A model below the systems stands in the place of the recipe's only while its
+        # option is given.
         asked = set(names or ()) & set(own_rows[own.name])
         if asked and own.below and own is not run.own:
             raise InputError(
@@ -173,10 +181,11 @@ def select_rows(
     if run.own:
         wanted = [*(names or ()), *own_rows[run.own.name]]
     elif names is None and own_rows:
-        # what earlier runs have trained is not trained again by every run
-        rows = [row for each in chosen for row in run.tables.tables[each].rows]
+        # What earlier runs have trained is not trained again by every run.
+        rows = [row for each in chosen_ids for row in run.tables.tables[each].rows]
         wanted = [row.name for row in rows if row.system not in run.own_systems]
     options = run.options
+    # The option says what is printed; without it, all rows are.
     if names is not None:
         printed = list(wanted or ())
         for row_names in own_rows.values():
@@ -188,11 +197,11 @@ def select_rows(
 
 def _check_paths(run: Run) -> None:
     """Refuse folders of another run, and paths that are not there or cannot be used."""
-    there = read_key(run.expdir / MADE_BY)
-    if there not in (None, run.tag):
+    earlier_tag = read_key(run.expdir / MADE_BY)
+    if earlier_tag not in (None, run.tag):
         raise InputError(
-            f"--expdir: {run.expdir} is of another scale, corpus or variant ({there}, "
-            f"not {run.tag}): choose another folder"
+            f"--expdir: {run.expdir} is of another scale, corpus or variant "
+            f"({earlier_tag}, not {run.tag}): choose another folder"
         )
     for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
         if "," in str(path):
@@ -212,8 +221,10 @@ def _check_paths(run: Run) -> None:
 
 
 def _shorten_paths(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
-    """Return a command line whose paths are cut to their last names."""
-    # the line is kept with results, which must tell nobody's folders
+    """Return a command line whose paths are cut to their last names.
+
+    The line is kept with results, which are published, without anybody's folders.
+    """
     for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
         path = given.get(name, "")
         if "/" in path:

@@ -102,7 +102,7 @@ def disk_is_full(folder: Path) -> bool:
 
 
 def tail(path: Path, count: int) -> str:
-    """Return the end of a file, at most so many bytes; it may begin within a line."""
+    """Return the end of a file, at most ``count`` bytes; it may begin within a line."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - count))

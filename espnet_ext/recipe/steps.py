@@ -152,8 +152,8 @@ def run_jobs(
     A lane names the GPUs that the steps in it see. A chain may be a generator: its code
     between two steps runs in this process, after the first of them is done. After a
     failure (StepFailed) no further step starts, and those that are running are waited
-    for; in lanes, where that may be days, the other chains go on. InputError: an input
-    is missing, or a folder has work of another config or other data.
+    for; in lanes, where that may be days, the other chains go on. Raises InputError: an
+    input is missing, or a folder has work of another config or other data.
     """
     # without GPUs a lane is a place to run in, and shows a step those of this process
     places = list(lanes) or [()] * max(1, side_by_side)

@@ -9,7 +9,7 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.own_system import try_config
 from espnet_ext.recipe.scripts import load_script
-from espnet_ext.recipe.start import prepare
+from espnet_ext.recipe.start import prepare_run
 from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.work.yaml_files import deep_merge
 
@@ -33,7 +33,7 @@ def prepared(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         path = tmp_path / "mine.yaml"
         path.write_text(yaml.safe_dump(config))
-        return prepare(
+        return prepare_run(
             EGS / recipe,
             {"scale": "smoke", option: str(path), "expdir": "exp", **options},
             {},
@@ -48,7 +48,7 @@ def prepared(tmp_path, monkeypatch):
 def test_one_system_is_run_with_its_config_on_the_recipes_data(
     prepared, capsys, recipe, option, table, key
 ):
-    plain = prepare(EGS / recipe, {"scale": "smoke", **table}, {})
+    plain = prepare_run(EGS / recipe, {"scale": "smoke", **table}, {})
     like = next(system for system in plain.systems if system.kind == "train")
     changed = {key: {"lr": 0.5}} if key.endswith("_conf") else {key: 7}
     run = prepared(recipe, option, {"base": like.name, **changed}, **table)
@@ -117,7 +117,7 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
 
 
 def test_a_recogniser_below_all_systems(prepared):
-    plain = prepare(EGS / "libricss_stitch", {"scale": "smoke"}, {})
+    plain = prepare_run(EGS / "libricss_stitch", {"scale": "smoke"}, {})
     run = prepared(
         "libricss_stitch",
         "asr_config",
@@ -128,7 +128,7 @@ def test_a_recogniser_below_all_systems(prepared):
     assert (system.name, system.kind, system.method) == ("mine", "merge", "block")
     module = load_script(EGS / "libricss_stitch" / "recipe.py")
     assert module.recogniser_folder(run, "") == run.expdir / "recogniser_mine"
-    config = yaml.safe_load(module.recogniser_config(run).read_text())
+    config = yaml.safe_load(module.write_recogniser_config(run).read_text())
     assert config == deep_merge(
         plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}}
     )
@@ -159,7 +159,9 @@ def test_other_features_beside_it_change_nothing_of_a_system(
     prepared, recipe, features, options
 ):
     module = load_script(EGS / recipe / "recipe.py")
-    plain = prepare(EGS / recipe, {"scale": "smoke", "expdir": "exp", **options}, {})
+    plain = prepare_run(
+        EGS / recipe, {"scale": "smoke", "expdir": "exp", **options}, {}
+    )
     (alone,) = plain.systems
     run = prepared(recipe, "asr_config", {"base": alone.name, **features}, **options)
     same, own = run.systems
@@ -189,7 +191,7 @@ def test_own_systems_of_earlier_runs_stay_in_their_tables(prepared):
 
     def later(**options: str):
         given = {"scale": "smoke", "expdir": str(first.expdir), **options}
-        return prepare(EGS / "librispeech_sem", given, {})
+        return prepare_run(EGS / "librispeech_sem", given, {})
 
     def rows(run, table: str = "1") -> list[str]:
         return [row.name for row in run.tables.tables[table].rows]
@@ -219,9 +221,9 @@ def test_a_row_of_an_earlier_model_below_needs_its_config(prepared):
     run = prepared("libricss_stitch", "asr_config", config, table="2")
     keep(run)
     options = {"scale": "smoke", "expdir": str(run.expdir), "table": "2"}
-    assert prepare(EGS / "libricss_stitch", options, {}).own is None
+    assert prepare_run(EGS / "libricss_stitch", options, {}).own is None
     with pytest.raises(InputError, match="--rows mine"):
-        prepare(EGS / "libricss_stitch", {**options, "rows": "mine"}, {})
+        prepare_run(EGS / "libricss_stitch", {**options, "rows": "mine"}, {})
 
 
 @pytest.mark.parametrize(

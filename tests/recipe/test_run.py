@@ -17,7 +17,7 @@ from espnet_ext.recipe import options as recipe_options
 from espnet_ext.recipe import start
 from espnet_ext.recipe.options import COMMON
 from espnet_ext.recipe.run import Run
-from espnet_ext.recipe.start import load_recipe, prepare
+from espnet_ext.recipe.start import load_recipe, prepare_run
 from espnet_ext.work import gpus
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def prepared(toy, monkeypatch):
 
     def prepare_it(caller: Path | None = None, **options: str) -> Run:
         monkeypatch.chdir(caller or toy)
-        return prepare(toy, options, {})
+        return prepare_run(toy, options, {})
 
     return prepare_it
 
@@ -135,11 +135,11 @@ def test_a_value_that_changes_results_names_their_folders(
     recipe, option, value, usual, monkeypatch, tmp_path
 ):
     """One that the scale has anyway does not."""
-    monkeypatch.chdir(tmp_path)  # prepare() changes the folder, too
+    monkeypatch.chdir(tmp_path)  # prepare_run() changes the folder, too
     folder = ROOT / "egs" / recipe
     names = {}
     for each in ("", usual, value):
-        found = prepare(folder, {"scale": "smoke", option: each}, {})
+        found = prepare_run(folder, {"scale": "smoke", option: each}, {})
         names[each] = (found.system_tag, found.decoding_tag)
     decoding = option in load_recipe(folder).decoding
     assert names[""] == names[usual] == ("", "") and names[value][decoding].startswith(
@@ -382,16 +382,18 @@ def test_cmd_sh_says_how_work_is_started(toy, monkeypatch):
     monkeypatch.chdir(toy)
     environment = {"decode_cmd": "conf/parallel/slurm.yaml"}
     assert (
-        prepare(toy, {}, environment).parallel
+        prepare_run(toy, {}, environment).parallel
         == toy.parents[1] / "conf/parallel/slurm.yaml"
     )
     assert (
-        prepare(toy, {"parallel": "conf/parallel/sge.yaml"}, environment).parallel.name
+        prepare_run(
+            toy, {"parallel": "conf/parallel/sge.yaml"}, environment
+        ).parallel.name
         == "sge.yaml"
     )
     assert "launch ('env', 'X=a b') ('--flag', 'true')" in done.stdout
     wrapper = str(write_wrapper(toy / "utils"))
-    kaldi = prepare(toy, {}, {"decode_cmd": "utils/queue.pl --mem 4G"}).parallel
+    kaldi = prepare_run(toy, {}, {"decode_cmd": "utils/queue.pl --mem 4G"}).parallel
     assert kaldi.words == ("utils/queue.pl", "--mem", "4G") and wrapper.endswith(
         kaldi.words[0]
     )
@@ -431,15 +433,15 @@ def test_gpus_that_this_machine_lacks_are_missed_before_stage_1(toy, monkeypatch
     train, decode = {"train_cmd": "./queue.pl"}, {"decode_cmd": "./queue.pl"}
     for environment in ({}, train, decode):
         with pytest.raises(InputError, match="--ngpu 1: .*decode_cmd"):
-            prepare(toy, {"ngpu": "1"}, environment)
-        prepare(toy, {"ngpu": "0"}, environment)
-    prepare(toy, {"ngpu": "1"}, train | decode)
+            prepare_run(toy, {"ngpu": "1"}, environment)
+        prepare_run(toy, {"ngpu": "0"}, environment)
+    prepare_run(toy, {"ngpu": "1"}, train | decode)
     recipe = replace(load_recipe(toy), uses_gpu_here=lambda run: "stitching")
     monkeypatch.setattr(start, "load_recipe", lambda folder: recipe)
-    prepare(toy, {"ngpu": "1"}, train | decode)
+    prepare_run(toy, {"ngpu": "1"}, train | decode)
     dask = {"decode_cmd": "conf/parallel/slurm.yaml"}
     with pytest.raises(InputError, match="stitching would run on this machine"):
-        prepare(toy, {"ngpu": "1"}, train | dask)
+        prepare_run(toy, {"ngpu": "1"}, train | dask)
 
 
 def test_stages_between_the_first_and_the_last_run_and_an_exception_ends_run_sh(

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from espnet_ext.recipe.scripts import load_script
-from espnet_ext.recipe.start import load_recipe, prepare
+from espnet_ext.recipe.start import load_recipe, prepare_run
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
 
@@ -26,15 +26,17 @@ def test_tables_of_rooms_and_noises_reach_the_config(tmp_path, monkeypatch):
         "noise_scp": str(tmp_path / "noises.scp"),
     }
     script = load_script(RECIPE / "recipe.py", "far_field_recipe")
-    run = prepare(RECIPE, folders | tables)
-    config = yaml.safe_load(script.recogniser_config(run).read_text())
+    run = prepare_run(RECIPE, folders | tables)
+    config = yaml.safe_load(script.write_recogniser_config(run).read_text())
     assert {name: config[name] for name in tables} == tables and config[
         "noise_db_range"
     ] == "5_20"
     assert not script.computed_d_vectors(run), "they differ each time"
     monkeypatch.chdir(tmp_path)
-    plain = prepare(RECIPE, folders)
-    assert "rir_scp" not in yaml.safe_load(script.recogniser_config(plain).read_text())
+    plain = prepare_run(RECIPE, folders)
+    assert "rir_scp" not in yaml.safe_load(
+        script.write_recogniser_config(plain).read_text()
+    )
     assert script.computed_d_vectors(plain)
     variant = load_recipe(RECIPE).variant
     assert variant({"speaker_model": "m.pth", **tables}) == "speaker_model-far_field"

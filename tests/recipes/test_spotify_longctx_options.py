@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.scripts import load_script
-from espnet_ext.recipe.start import prepare
+from espnet_ext.recipe.start import prepare_run
 from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.work import gpus
@@ -86,15 +86,15 @@ def test_a_run_checks_its_models(tmp_path, monkeypatch):
     (model / "model.pth").touch()
     options = {"scale": "smoke", "published": str(tmp_path), "rows": "Rev16 at 10 s"}
     with pytest.raises(InputError, match="base_10 .*num_blocks 2.* 6"):
-        prepare(RECIPE, options)
+        prepare_run(RECIPE, options)
     (model / "config.yaml").unlink()
     with pytest.raises(InputError, match=f"{model}/config.yaml: "):
-        prepare(RECIPE, options)
+        prepare_run(RECIPE, options)
 
 
 def run_of(monkeypatch: pytest.MonkeyPatch, folder: Path, **options: str) -> Run:
-    monkeypatch.chdir(RECIPE)  # prepare() changes the folder, too
-    return prepare(
+    monkeypatch.chdir(RECIPE)  # prepare_run() changes the folder, too
+    return prepare_run(
         RECIPE,
         {"expdir": str(folder / "exp"), "datadir": str(folder / "data"), **options},
     )
