@@ -40,8 +40,8 @@ def table() -> None:
 def config(recipe: Path, scale: str, system: str | None) -> None:
     """Print the whole training config of a system, or list all.
 
-    It is what a run at this scale uses: the section of conf/full.yaml, the changes of
-    the scale, those of the system.
+    The config is what a run at this scale uses: the section of conf/full.yaml, the
+    changes of the scale, those of the system.
     """
     import yaml
 

@@ -48,9 +48,10 @@ def compute_factors(
 ) -> torch.Tensor:
     """Return the factor of each embedding in each stream, (streams, B, L, 1).
 
-    It is ``other`` but in the stream of the token's language. "By weighting the
-    embedding of one language, we obtain the embedding representation of another
-    language. The weighting parameter is set to 0.1" (P1, section 4.2).
+    The factor is ``other`` where the token is of another language than the stream,
+    otherwise 1. "By weighting the embedding of one language, we obtain the embedding
+    representation of another language. The weighting parameter is set to 0.1" (P1,
+    section 4.2).
     """
     scaled = ~_mark_own_tokens(languages, streams) & (languages != NEITHER)
     return torch.ones_like(scaled, dtype=dtype).masked_fill(scaled, other).unsqueeze(-1)
@@ -63,7 +64,8 @@ def compute_shares(
 ) -> torch.Tensor:
     """Return each stream's share in a token's output, (streams, B, L, 1).
 
-    It is 1 of the token's own language; equal shares for neither.
+    The stream of the token's language has all of it; a token of neither language takes
+    equal shares.
     """
     own = _mark_own_tokens(languages, streams).to(dtype)
     return own.masked_fill(languages == NEITHER, 1.0 / streams).unsqueeze(-1)
@@ -249,11 +251,11 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
 class SharedStreams(LanguageAttention, MultiHeadedAttention):
     """Attend in one stream per language, all with the same parameters.
 
-    They are ESPnet's (P1, Fig. 1b). Each stream has ordinary attention (P1, eq. 1), but
-    queries, keys and values come from embeddings in which those of other languages are
-    scaled down: the streams "are treated as monolingual cases for attention
-    calculation" (P1, section 3). A token's output is that of its own language's stream,
-    where its own factor is 1.
+    The parameters are those of ESPnet's attention (P1, Fig. 1b). Each stream has
+    ordinary attention (P1, eq. 1), but queries, keys and values come from embeddings in
+    which those of other languages are scaled down: the streams "are treated as
+    monolingual cases for attention calculation" (P1, section 3). A token's output is
+    that of its own language's stream, where its own factor is 1.
     """
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):

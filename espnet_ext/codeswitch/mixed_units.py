@@ -47,19 +47,20 @@ from espnet_ext.text.tokens import (
 )
 
 BOUNDARY = "▁"
-MORE_THAN = 10  # P1, section 4.2: characters with more than 10 occurrences are units
+# P1, section 4.2: characters with more than 10 occurrences are units.
+MOST_OF_RARE = 10
 # Always pieces, since code-switched speech may have them even if the English text does
 # not.
-_ALWAYS = string.ascii_uppercase + string.digits + "'"
+_REQUIRED = string.ascii_uppercase + string.digits + "'"
 
 
 def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceModel:
     """Learn word pieces from English text, and add all Han characters as pieces.
 
-    These are never split. ``vocab_size`` counts English pieces, with all capital
-    letters, digits and the apostrophe; there are fewer if the text allows no more.
-    Raises InputError for Han characters in the text, or fewer pieces than letters,
-    digits and signs.
+    Han characters are never split. ``vocab_size`` counts English pieces, with all
+    capital letters, digits and the apostrophe; there are fewer if the text allows no
+    more. Raises InputError for Han characters in the text, or fewer pieces than
+    letters, digits and signs.
     """
     texts = list(english_texts)
     letters: set[str] = set()
@@ -70,20 +71,20 @@ def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceMo
                 "English transcripts alone"
             )
         letters.update("".join(text.split()))
-    absent = sorted(set(_ALWAYS) - letters)
-    least = len({*letters, *absent, BOUNDARY})
-    if vocab_size < least:
+    absent = sorted(set(_REQUIRED) - letters)
+    fewest = len({*letters, *absent, BOUNDARY})
+    if vocab_size < fewest:
         raise InputError(
             f"{vocab_size} English word pieces are too few for the text's "
-            f"letters: give {least} or more"
+            f"letters: give {fewest} or more"
         )
     # Sentencepiece counts the unknown piece, too.
     with_unknown = vocab_size + 1
-    return _add_han_characters(
-        train_pieces(
-            texts, with_unknown, "bpe", absent, normalization_rule_name="identity"
-        )
+    # No normalisation of sentencepiece's own: the rules for spaces take its place.
+    english = train_pieces(
+        texts, with_unknown, "bpe", absent, normalization_rule_name="identity"
     )
+    return _add_han_characters(english)
 
 
 def _add_han_characters(english: PieceModel) -> PieceModel:
@@ -95,10 +96,9 @@ def _add_han_characters(english: PieceModel) -> PieceModel:
         proto.pieces.add(
             piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED
         )
-    for spec, rules in zip(
-        (proto.normalizer_spec, proto.denormalizer_spec), _compile_rules(), strict=True
-    ):
-        spec.precompiled_charsmap = rules
+    before_encoding, after_decoding = _compile_rules()
+    proto.normalizer_spec.precompiled_charsmap = before_encoding
+    proto.denormalizer_spec.precompiled_charsmap = after_decoding
     # Decoded text is for people: spaces stay spaces, and there is none at the start.
     proto.denormalizer_spec.add_dummy_prefix = False
     proto.denormalizer_spec.escape_whitespaces = False
@@ -108,9 +108,9 @@ def _add_han_characters(english: PieceModel) -> PieceModel:
 
 @functools.cache
 def _compile_rules() -> tuple[bytes, bytes]:
-    """Return the rules before encoding and after decoding in binary form.
+    """Return the rules before encoding and after decoding, in binary form.
 
-    It is sentencepiece's own, which its trainer writes.
+    Only sentencepiece's trainer writes that form, so a model is trained for it.
     """
     rules = {
         "normalization_rule_tsv": _list_split_rules(),
@@ -133,7 +133,7 @@ def _compile_rules() -> tuple[bytes, bytes]:
 def _list_split_rules() -> Iterable[str]:
     """Return rules that put a space on either side of each Han character.
 
-    They are for encoding; sentencepiece joins several spaces.
+    The rules are for encoding; sentencepiece joins several spaces.
     """
     return (_format_rule(char, f" {char} ") for char in list_han_characters())
 
@@ -141,7 +141,8 @@ def _list_split_rules() -> Iterable[str]:
 def _list_join_rules() -> Iterable[str]:
     """Return rules that leave no space beside a Han character or the unknown mark.
 
-    They are for decoding; that mark has two spaces of its own.
+    The rules are for decoding. Sentencepiece puts a space on either side of that mark,
+    so that two may follow it.
     """
     # Sentencepiece takes the longest rule that matches: both spaces go at once.
     for char in (*list_han_characters(), UNKNOWN_MARK):
@@ -162,7 +163,7 @@ def _format_rule(source: str, target: str) -> str:
 def write_english(text: Path, output: Path) -> None:
     """Write the words of transcripts that are not Mandarin, as a table.
 
-    An utterance without one has no line. InputError: there is none at all.
+    An utterance without such words has no line. Raises InputError: none has any.
     """
     found = {}
     for name, transcript in read_table(text).items():
@@ -174,15 +175,17 @@ def write_english(text: Path, output: Path) -> None:
     write_table(output, found)
 
 
-def list_han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
+def list_han_units(texts: Iterable[str], more_than: int = MOST_OF_RARE) -> list[str]:
     """Return the Han characters with more than ``more_than`` occurrences.
 
-    They are sorted by code points.
+    Characters are sorted by code points.
 
     >>> list_han_units(["喜欢欢", "欢WINE"], more_than=2)
     ['欢']
     """
-    counts = Counter(char for text in texts for char in text if has_han(char))
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(filter(has_han, text))
     return sorted(char for char, count in counts.items() if count > more_than)
 
 
@@ -194,7 +197,7 @@ def write_mixed_tokens(
 ) -> list[str]:
     """Write the files of mixed tokens for ESPnet's ``token_type: bpe``.
 
-    They are ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``.
+    The files are ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``.
     ``texts``: transcripts of all training data, for the character counts and the prior;
     ``english_texts``: those from which the word pieces are learnt. Returns ESPnet's
     symbols, English pieces, and Han characters with the boundary mark.
@@ -226,10 +229,10 @@ def make_mixed_tokens(
     texts = list(read_table(text).values())
     english = [line for path in english_texts for line in read_table(path).values()]
     tokens = write_mixed_tokens(texts, english, Path(output), vocab_size)
-    characters = sum(map(has_han, tokens))
-    # Blank, unknown, and start and end are neither.
-    pieces = len(tokens) - characters - 3
+    han_count = sum(map(has_han, tokens))
+    # Three are neither: blank, unknown, and the one for start and end.
+    piece_count = len(tokens) - han_count - 3
     say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
-    say(f"{characters} Han characters, {pieces} English word pieces")
-    say_if_fewer_pieces(pieces, vocab_size)
+    say(f"{han_count} Han characters, {piece_count} English word pieces")
+    say_if_fewer_pieces(piece_count, vocab_size)
     return tokens

@@ -167,9 +167,9 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return n hypotheses' states and cells of the first layer, (n, cells) each.
 
-        They have u parents. ``tokens``: (n,); ``context``: (u, D); ``z``, ``c``:
-        (u, cells) each, of which a GRU does not change the cells; ``child``: the parent
-        of each hypothesis, (n,).
+        The hypotheses have u parents. ``tokens``: (n,); ``context``: (u, D); ``z``,
+        ``c``: (u, cells) each, of which a GRU does not change the cells; ``child``: the
+        parent of each hypothesis, (n,).
         """
         cell = self.decoder[0]
         embedding = self.dropout_emb(self.embed(tokens))
@@ -222,8 +222,8 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
 def make_batched(decoder: RNNDecoder) -> BatchRNNDecoder:
     """Make a batched scorer of a decoder that ESPnet has built.
 
-    They share parameters and submodules. InputError: it is no plain ``RNNDecoder``, or
-    has several encoders or another attention.
+    They share parameters and submodules. Raises InputError: it is no plain
+    ``RNNDecoder``, or has several encoders or another attention.
     """
     if isinstance(decoder, BatchRNNDecoder):
         return decoder

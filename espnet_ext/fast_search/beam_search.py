@@ -382,9 +382,9 @@ def _transfer_result(
 def make_fast(search: BeamSearch, return_states: bool = False) -> bool:
     """Make a search of ESPnet a :class:`FastSearch`; return whether that is possible.
 
-    It is not, and the search stays as it is, with a scorer that takes no batches, with
-    another partial scorer than one for CTC named ``ctc``, with a ``pre_beam_score_key``
-    that is one scorer's, and with ``return_hs``.
+    It is impossible, and the search stays as it is, with a scorer that takes no
+    batches, with another partial scorer than one for CTC named ``ctc``, with a
+    ``pre_beam_score_key`` that is one scorer's, and with ``return_hs``.
     """
     batched = all(
         isinstance(scorer, BatchScorerInterface)

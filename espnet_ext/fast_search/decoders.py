@@ -37,8 +37,8 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
     The model keeps its own decoder. Hypotheses and scores are those of the search that
     ESPnet would use for single utterances, with exact CTC scores (``ctc_window_margin:
     0``). A search of another kind, as of streaming, stays, with the fast decoder.
-    ``batch_size`` is the utterances of one search (:mod:`.whole_sets`). InputError: no
-    fast decoder of this kind, or no search of batches.
+    ``batch_size`` is the utterances of one search (:mod:`.whole_sets`). Raises
+    InputError: no fast decoder of this kind, or no search of batches.
     """
     search = speech2text.beam_search
     decoder = speech2text.asr_model.decoder
@@ -95,9 +95,9 @@ def quantise(
 ) -> None:
     """Quantise ``modules`` of encoder and ``transformer`` decoder, as ESPnet's option.
 
-    They are classes of ``torch.nn``, by default Linear in ``qint8``. The rest of the
-    search stays in float32. A search of many utterances says what this costs in
-    hypotheses. InputError: unknown modules, or the encoder has none of them.
+    ``modules`` are classes of ``torch.nn``, by default Linear in ``qint8``. The rest of
+    the search stays in float32. A search of many utterances says what this costs in
+    hypotheses. Raises InputError: unknown modules, or the encoder has none of them.
     """
     names = [modules] if isinstance(modules, str) else list(modules or ["Linear"])
     for name in names:

@@ -79,8 +79,8 @@ def attend(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return context vectors, (n, D), and weights, (n, T), for n hypotheses.
 
-    They are of one utterance. ``z``: states of the decoder's first layer, (n, H);
-    ``previous``: attention weights of the previous step, (n, T).
+    The hypotheses are of one utterance. ``z``: states of the decoder's first layer, (n,
+    H); ``previous``: attention weights of the previous step, (n, T).
     """
     if memory.keys is None:  # noatt
         weights = previous
@@ -273,8 +273,8 @@ class WholeUtteranceScorer(BatchScorerInterface):
     ) -> Sequence[State]:
         """Return the state of each hypothesis, from what ``batch_score`` is given.
 
-        ``xs``: encodings, (n, T, D). InputError: they are others than the states', as a
-        streaming search passes them.
+        ``xs``: encodings, (n, T, D). Raises InputError: they are others than the
+        states', as a streaming search passes them.
         """
         states = repeat_first_states(states)
         if states[0]["memory"].width != xs.size(1):

@@ -52,7 +52,8 @@ def read_windows(
 class WholeSets(asr_inference.Speech2Text):
     """ESPnet's ``Speech2Text`` with a fast search of several utterances.
 
-    They are at most ``batch_size``, or with ``auto`` as many as memory has room for.
+    A search takes ``batch_size`` utterances at most, or with ``auto`` as many as memory
+    has room for.
     """
 
     batch_size: int | str

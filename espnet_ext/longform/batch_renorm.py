@@ -26,7 +26,7 @@ class Ramp:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the limits of r, at least 1, and of d after some updates.
 
-        They are scalars on the device of ``updates``.
+        The limits are scalars on the device of ``updates``.
         """
         # On the device all along: a number for Python would make a GPU wait each
         # update.

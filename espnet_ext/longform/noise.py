@@ -154,7 +154,7 @@ def _measure_power(audio: Audio) -> float:
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
     """Return the files of a kind of noise in MUSAN's folder.
 
-    There are none if music is to be generated.
+    There are no files if music is to be generated.
     """
     if kind not in MUSAN:
         raise InputError(

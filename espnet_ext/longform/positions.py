@@ -49,7 +49,7 @@ def compute_sinusoids(
 ) -> torch.Tensor:
     """Return sinusoidal encodings, sine and cosine by turns, (length, size).
 
-    They are added to the scaled input.
+    Encodings are added to the scaled input.
     """
     turned = compute_angles(length, size, base, device)
     pairs = torch.stack((turned.sin(), turned.cos()), dim=-1)

@@ -83,7 +83,7 @@ class RecordingFeatures:
     def compute(self, audio: Audio, start: int, count: int) -> np.ndarray:
         """Return frames ``start`` to ``start + count``, not normalised.
 
-        They are float32, (count, n_mels).
+        Frames are float32, (count, n_mels).
         """
         parts = [np.zeros((0, self.n_mels), dtype=np.float32)]
         for first in range(start, start + count, _BLOCK_FRAMES):
@@ -118,9 +118,9 @@ class RecordingFeatures:
     def measure_statistics(self, audio: Audio) -> ChannelStatistics:
         """Return mean and deviation of each channel over the recording.
 
-        It is read once, with constant memory. Frames of digital silence are left out:
-        they are regions that were silenced on purpose. NoSpeech if the recording is
-        shorter than a frame, or silent throughout.
+        The recording is read once, with constant memory. Frames of digital silence are
+        left out: they are regions that were silenced on purpose. NoSpeech if the
+        recording is shorter than a frame, or silent throughout.
         """
         frames = 0
         total = self.count_frames(audio.length)
@@ -170,8 +170,8 @@ def write_statistics(
 ) -> int:
     """Write ``<output>/statistics.scp`` for the recordings of a data dir.
 
-    It has matrices (2, n_mels), mean and deviation. Of the data dir, only ``wav.scp``
-    is read; ``features_conf`` are settings of
+    The file has a matrix (2, n_mels) for each recording, mean and deviation. Of the
+    data dir, only ``wav.scp`` is read; ``features_conf`` are settings of
     :class:`RecordingFeatures`. Shards that are done with the same audio and settings
     are skipped. ``keep_features`` writes ``<output>/features.scp`` too: numpy files of
     normalised features, (frames, n_mels). Recordings that are digital silence

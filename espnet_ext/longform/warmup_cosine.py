@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError
 class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
     """Warm up linearly to the learning rate, then follow a cosine to zero.
 
-    It is zero after the last update. ESPnet's ``cosineannealingwarmuprestarts``
+    The rate is zero after the last update. ESPnet's ``cosineannealingwarmuprestarts``
     restarts after its cycle, and needs the rate twice in the config.
 
     The k-th update, counted from 1, has ``k / warmup_steps`` of the learning rate up to

@@ -38,7 +38,7 @@ _TIMESTAMPS = re.compile(r"\S+:\ttimestamp_(ref|hyp)=")
 def read_kaldi(path: Path) -> list[NBest]:
     """Read Kaldi's n-best lists, as ``steps/rnnlmrescore.sh`` and its like leave them.
 
-    They are sorted by utterance. ``path`` is the folder with
+    Lists are sorted by utterance. ``path`` is the folder with
     ``archives.<job>/{words_text,acwt,lmwt.withlm}``, or one of these, with ids
     ``<utterance>-<rank>``. Costs are negative log-probabilities; the acoustic one is
     unscaled. ``score`` is the language model's log-probability plus 0.1 times the

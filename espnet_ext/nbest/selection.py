@@ -17,8 +17,9 @@ class Selection:
 
     ``parts``: the first pass's score becomes the weighted sum of these parts of it, and
     lists are ranked by it anew; empty: the total as it is. A text that comes again is
-    then dropped. ``depth``: so many hypotheses are left, None for all. Repeated texts
-    go before the cut, so that a list of ten has ten texts if the decoder found them.
+    then dropped. ``depth`` is the number of hypotheses that are left, None for all.
+    Repeated texts go before the cut, so that a list of ten has ten texts if the decoder
+    found them.
     """
 
     parts: Weights = field(default_factory=dict)

@@ -293,7 +293,7 @@ def _count_ids(ids: Sequence[str]) -> str:
 def find_oddities(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
     """Return what must be wrong with lists, as lines to print.
 
-    That is marks of OWSM in texts, and references that do not fit. Errors are counted
+    Marks of OWSM in texts are wrong, and references that do not fit. Errors are counted
     on the texts as they are. So hypotheses in another case than the references are all
     wrong, and nothing else says so. The lines name ``path``, if there are lists from
     several files.

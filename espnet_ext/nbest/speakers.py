@@ -16,8 +16,8 @@ def find_speakers(
 ) -> dict[str, str]:
     """Return the speaker of each utterance, or nothing where they are not known.
 
-    They are those of ``utt2spk``; else those of a file of this name in or beside one of
-    ``places``; else those in ids as LibriSpeech has them. Raises InputError: an
+    Speakers are those of ``utt2spk``; else those of a file of this name in or beside
+    one of ``places``; else those in ids as LibriSpeech has them. Raises InputError: an
     utterance is not in the table that was given.
     """
     if utt2spk is not None:

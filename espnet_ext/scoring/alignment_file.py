@@ -1,6 +1,6 @@
 """Write and read ``alignment.txt``, aligned text in blocks.
 
-There is one for each utterance, or for what each speaker of a recording said. It is
+Each block is an utterance, or all that one speaker of a recording said. The file is
 like sclite's ``pra`` report, but words stay as they are: capitals for errors would hide
 differences of case.
 """
@@ -22,6 +22,8 @@ from espnet_ext.scoring.error_rate import (
 )
 from espnet_ext.scoring.score import Score
 
+# Both heads, of an utterance and of a speaker, then the three rows. The numbers are as
+# long as int() reads in an instant.
 _BLOCK = re.compile(
     r"(?:id: \((.+)\)\nScores: \(#C #S #D #I\) ([0-9]{1,15}(?: [0-9]{1,15}){3})"
     r"|recording (\S+), speaker (.+?)(?: \(not in the reference\))?)\n"
@@ -45,16 +47,16 @@ def format_speaker_blocks(
     ``pairs`` are the words of reference and hypothesis.
     """
     for recording, speakers in pairs.items():
-        for speaker, (real, heard) in speakers.items():
-            unknown = "" if real else " (not in the reference)"
+        for speaker, (reference, hypothesis) in speakers.items():
+            unknown = "" if reference else " (not in the reference)"
             yield f"recording {recording}, speaker {speaker}{unknown}\n"
-            yield format_alignment(align(real, heard)) + "\n"
+            yield format_alignment(align(reference, hypothesis)) + "\n"
 
 
 def format_alignment(pairs: Iterable[Pair]) -> str:
     """Write reference, hypothesis and S, D or I for each error in columns.
 
-    They are as wide as they look in a terminal. A gap is a row of asterisks. A space
+    Columns are as wide as a terminal shows them. A gap is a row of asterisks. A space
     that was counted as a character shows as U+2423.
 
     >>> pairs = [("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)]
@@ -76,8 +78,9 @@ def _write_column(reference: str | None, hypothesis: str | None) -> list[str]:
     """Write one pair as three cells of equal width: reference, hypothesis, mark."""
     words = [word for word in (reference, hypothesis) if word is not None]
     widest = max(map(measure_display_width, words))
-    # Only errors have a mark.
-    mark = mark_pair((reference, hypothesis)).replace("C", "")
+    mark = mark_pair((reference, hypothesis))
+    if mark == "C":
+        mark = ""  # only errors are marked
     cells = []
     for word in (reference, hypothesis, mark):
         if word is None:
@@ -104,20 +107,20 @@ def measure_display_width(word: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class AlignedBlock:
     """One block of the file: an utterance, or what one speaker of a recording said."""
 
     key: str
-    speaker: str | None  # None of an utterance
+    speaker: str | None  # None where the block is an utterance
     counts: ErrorRate
     pairs: tuple[Pair, ...]
 
 
-def read_alignment(path: str | Path) -> Iterator[Aligned]:
+def read_alignment(path: str | Path) -> Iterator[AlignedBlock]:
     """Read the blocks of an ``alignment.txt``, in order.
 
-    A space that was counted stays U+2423, as it is shown. Raises InputError: a block
-    that scoring would not write, or whose counts do not fit its words; names the line.
+    A space that was counted stays U+2423, as it is shown. Raises InputError with the
+    line: a block is not as scoring writes it, or its counts do not fit its words.
     """
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
@@ -128,13 +131,15 @@ def read_alignment(path: str | Path) -> Iterator[Aligned]:
         ) from None
 
 
-def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Aligned]:
+def parse_alignment(
+    text: Iterable[str], name: str = "alignment"
+) -> Iterator[AlignedBlock]:
     """Parse the lines of a text as :func:`read_alignment` does.
 
     ``name`` is what messages call it.
     """
     block = ""
-    start = 1  # the number of its first line
+    start = 1  # the number of the block's first line
     for number, line in enumerate(text, start=1):
         if line != "\n":
             block += line
@@ -149,18 +154,19 @@ def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Al
         )
 
 
-def _parse_block(block: str, place: str) -> Aligned:
+def _parse_block(block: str, place: str) -> AlignedBlock:
     match = _BLOCK.fullmatch(block)
     if match is None:
         raise InputError(f"{place}: not a block of an alignment: score again")
     key, counts, recording, speaker, *rows = match.groups()
-    found = ErrorRate(*map(int, counts.split())) if counts else None
+    # Only blocks of utterances state their counts.
+    stated = ErrorRate(*map(int, counts.split())) if counts else None
     pairs = _parse_rows(*rows)
-    if pairs is None or (found is not None and count_pairs(pairs) != found):
+    if pairs is None or (stated is not None and count_pairs(pairs) != stated):
         raise InputError(
             f"{place}: the rows do not fit each other or their scores: score again"
         )
-    return Aligned(key or recording, speaker, count_pairs(pairs), pairs)
+    return AlignedBlock(key or recording, speaker, count_pairs(pairs), pairs)
 
 
 def _parse_rows(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | None:
@@ -170,18 +176,19 @@ def _parse_rows(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...]
     if len(upper) != len(lower):
         return None
     pairs: list[Pair] = []
-    # A column's first cell in a terminal; in the row of marks, which is ASCII, it is
-    # also the index.
+    # Where a column begins, as a terminal shows it. Marks are ASCII, so in their row
+    # this is the index, too.
     place = 0
     for left, right in zip(upper, lower, strict=True):
         mark = marks[place : place + 1].strip()
+        expected = "" if left == right else "S"
         place += max(measure_display_width(left), measure_display_width(right)) + 1
         # Only the mark tells a gap from a word of asterisks.
         if mark == "I":
             pairs.append((None, right))
         elif mark == "D":
             pairs.append((left, None))
-        elif mark == ("" if left == right else "S"):
+        elif mark == expected:
             pairs.append((left, right))
         else:
             return None

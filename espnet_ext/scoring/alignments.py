@@ -56,7 +56,7 @@ NOBODY = "nobody"  # the part for words that were given to nobody
 class Row:
     """A stretch of the reference, which the page calls ``label``.
 
-    It is a part of the utterance or recording ``whole``.
+    The stretch is a part of the utterance or recording ``whole``.
 
     ``key`` is unique, ``label`` need not be: two turns may have equal times.
     ``speaker`` is "" if not known. A recording's last row, without tokens, is for words

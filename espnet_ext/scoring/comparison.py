@@ -174,8 +174,8 @@ def _find_units(
 ) -> tuple[str, dict[str, str]]:
     """Return what the units of the test are, and that of each utterance or recording.
 
-    It is the speaker if that is known: if a table names them, or there is one in each
-    recording and one has several.
+    A unit is the speaker if that is known: if a table names them, or there is one in
+    each recording and one has several.
     """
     wholes = list(dict.fromkeys(row.whole for row in rows))
     if utt2spk is not None:

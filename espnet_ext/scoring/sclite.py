@@ -138,7 +138,7 @@ def _compute_costs(
 ) -> list[list[int]]:
     """Compute the lowest costs of aligning the first i words with the first j heard.
 
-    That is costs[i][j], (len(words) + 1, len(hypothesis) + 1): Levenshtein's table,
+    Returned is costs[i][j], (len(words) + 1, len(hypothesis) + 1): Levenshtein's table,
     with a price of its own for the deletion of each word.
     """
     costs = [[INSERTION * count for count in range(len(hypothesis) + 1)]]

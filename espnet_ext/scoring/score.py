@@ -122,7 +122,7 @@ def _strip_writing(token: str | None) -> str:
 def advise_on_writing(of_writing: int, errors: int) -> str:
     """Return what to do where many errors are only case or punctuation.
 
-    It is "" where few are.
+    Return "" where few are.
     """
     if of_writing <= MUCH_WRITING * errors:
         return ""

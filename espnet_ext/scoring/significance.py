@@ -202,10 +202,10 @@ def estimate_interval(
 ) -> tuple[float, float] | None:
     """Estimate the 95% interval of an error rate on other units; None below two units.
 
-    It is for the trainings that are there: a t interval of a ratio of sums, with units
-    as clusters, the same for one seed and for the mean of several. ``errors`` is
-    (seeds, units), ``words`` (units,), as of :func:`run_crossed_test`; the ends are
-    fractions, the lower at least 0.
+    The interval holds for the trainings that are there: a t interval of a ratio of
+    sums, with units as clusters, the same for one seed and for the mean of several.
+    ``errors`` is (seeds, units), ``words`` (units,), as of :func:`run_crossed_test`;
+    the ends are fractions, the lower at least 0.
     """
     given = np.asarray(errors)
     # A system minus one without errors is the system.

@@ -64,7 +64,7 @@ def initialise(lstm: torch.nn.LSTM) -> None:
 def _reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
     """Return the order that reverses each utterance and keeps its padding, (B, T).
 
-    It is its own inverse.
+    The order is its own inverse.
     """
     position = torch.arange(max_length, device=lengths.device)
     reversed_position = lengths.unsqueeze(1) - 1 - position

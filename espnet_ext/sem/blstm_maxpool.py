@@ -54,9 +54,9 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
     def use(self, num_layers: int, pooling: Sequence[int], dropout_rate: float) -> None:
         """Use only the lowest layers and the top one, while the encoder grows.
 
-        They are ``num_layers`` in all (P2, section 4). So the top layer stays on top,
-        and a new one comes below it. Parameters do not change. Raises InputError for
-        more layers than there are, or pooling factors that do not fit them.
+        The layers are ``num_layers`` in all (P2, section 4). So the top layer stays on
+        top, and a new one comes below it. Parameters do not change. Raises InputError
+        for more layers than there are, or pooling factors that do not fit them.
         """
         if not min(2, len(self.layers)) <= num_layers <= len(self.layers):
             raise InputError(

@@ -88,9 +88,9 @@ def write_selection(
 ) -> None:
     """Write the shape file of a selection, and ``<output>.json`` beside it.
 
-    That has its share of the audio. ``stats`` has ``speech_shape`` and
-    ``text_shape.<token type>``. Raises InputError if no utterance is left, or if the
-    shapes are not of ``text``, the transcripts of the training set.
+    The second has the selection's share of the audio. ``stats`` has ``speech_shape``
+    and ``text_shape.<token type>``. Raises InputError if no utterance is left, or if
+    the shapes are not of ``text``, the transcripts of the training set.
     """
     speech = read_table(Path(stats) / "speech_shape")
     tokens = _read_lengths(read_table(Path(stats) / f"text_shape.{token_type}"))

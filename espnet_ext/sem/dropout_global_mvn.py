@@ -64,6 +64,6 @@ class DropoutGlobalMVN(GlobalMVN):
     def layer_stats(self) -> dict[str, torch.Tensor]:
         """Return the share of dropped bins in the last training batch.
 
-        It is for ``model: espnet_layer_stats``.
+        The share is for ``model: espnet_layer_stats``.
         """
         return {} if self.masked is None else {"masked": self.masked}

@@ -63,8 +63,8 @@ class EnergyHistogram:
     def density(self) -> np.ndarray:
         """Return the probability density of eta per dB, (edges - 1,).
 
-        It is that between the edges. Bins of zero energy count in the total, so with
-        them the density integrates to less than 1.
+        The density is that between the edges. Bins of zero energy count in the total,
+        so with them the density integrates to less than 1.
         """
         # The first and the last count are of bins beyond the edges.
         return self.counts[1:-1] / (self.total * STEP_DB)
@@ -121,7 +121,7 @@ def draw_utterances(
 ) -> list[str]:
     """Draw up to ``count`` ids without replacement, sorted.
 
-    They are the same for the same seed. InputError: count < 1.
+    Ids are the same for the same seed. Raises InputError: count < 1.
     """
     if count < 1:
         raise InputError(f"{count} utterances were asked for: ask for at least 1")
@@ -136,8 +136,8 @@ def survey_energies(
 ) -> tuple[EnergyHistogram, str]:
     """Return the histogram of utterances, and one that is a good example.
 
-    That is the longest below ``EXAMPLE_SECONDS``, or the shortest. One utterance is in
-    memory at a time; its audio must have the frontend's sampling rate. Raises
+    The example is the longest below ``EXAMPLE_SECONDS``, or the shortest. One utterance
+    is in memory at a time; its audio must have the frontend's sampling rate. Raises
     InputError for bad audio (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or
     if all utterances are silent.
     """
@@ -202,7 +202,7 @@ def make_mask_example(
 ) -> MaskExample:
     """Mask an utterance at fixed thresholds, with the functions of the training.
 
-    InputError: it is silent.
+    Raises InputError: it is silent.
     """
     energies, _ = read_energies(utterance, span, frontend)
     x = energies.pow(POWER).unsqueeze(0)

@@ -13,11 +13,11 @@ from espnet_ext.upstream.padding import mark_valid_frames
 class PowerMelFrontend(AbsFrontend):
     """Compute power-mel features; no logarithm.
 
-    They are ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1, section 3). The
-    energies are those of :class:`~espnet_ext.audio.mel_energies.MelEnergies`: no frame
-    reaches beyond the end of the utterance, so that padding changes nothing. They are
-    computed in float32 or better, whatever the autocast setting, since half precision
-    cannot hold them.
+    Features are ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1, section 3).
+    The energies are those of :class:`~espnet_ext.audio.mel_energies.MelEnergies`: no
+    frame reaches beyond the end of the utterance, so that padding changes nothing. They
+    are computed in float32 or better, whatever the autocast setting, since half
+    precision cannot hold them.
 
     Args:
         fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.

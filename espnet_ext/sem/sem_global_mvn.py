@@ -132,15 +132,15 @@ class SEMGlobalMVN(GlobalMVN):
     def layer_stats(self) -> dict[str, torch.Tensor]:
         """Return the mean share of masked bins in the last training batch.
 
-        It is for ``model: espnet_layer_stats``.
+        The share is for ``model: espnet_layer_stats``.
         """
         return {} if self.masked is None else {"masked": self.masked}
 
     def _check_features(self, x: torch.Tensor, ilens: torch.Tensor) -> None:
         """Refuse features that are no powers of energies.
 
-        It is done once, since it makes a GPU wait. SpecAug's time warp, which comes
-        before, may go slightly below 0.
+        Features are checked once, since the check makes a GPU wait. SpecAug's time
+        warp, which comes before, may go slightly below 0.
         """
         x = x.masked_fill(~mark_valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
         if x.min() < -0.1 * x.abs().max():

@@ -6,7 +6,8 @@ some of its layers, without label smoothing, on the utterances of its shape file
 the stages the whole model is trained on those of ``train_shape_file``. New layers begin
 with the values that they were built with. Epochs are counted through all stages, so
 that each has its own order of the utterances and its own random numbers. The moments of
-the optimiser begin anew whenever the network changes, as in RETURNN, which [17] used.
+the optimiser begin anew whenever the network changes, as in RETURNN, which trained P2's
+reference [17].
 ``patience`` and the best epochs count from when the network is whole.
 """
 
@@ -36,7 +37,7 @@ from espnet_ext.work.settings import check_settings
 def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
     """Check the setting ``stages``.
 
-    InputError: an unknown key, or a value out of range.
+    Raises InputError: an unknown key, or a value out of range.
     """
     is_list = isinstance(values, list)
     if not is_list or not all(isinstance(each, dict) for each in values):
@@ -69,8 +70,8 @@ def begin_epoch(
 ) -> None:
     """Give a model the network of an epoch.
 
-    The optimisers are emptied if it is another one than before. ``label_smoothing`` is
-    that after the stages.
+    The optimisers forget their moments if the network is another one than before.
+    ``label_smoothing`` is used when the stages are over.
     """
     networks = [stage.network for stage in stages]
     number, is_first = find_stage(stages, epoch)
@@ -79,10 +80,10 @@ def begin_epoch(
         model.encoder.use_all()
     else:
         model.encoder.use(**networks[number])
-    smoothing = model.criterion_att
-    smoothing.smoothing = label_smoothing if is_last else 0.0
-    # ESPnet's loss keeps both, and computes this one only when it is built.
-    smoothing.confidence = 1.0 - smoothing.smoothing
+    loss = model.criterion_att
+    loss.smoothing = label_smoothing if is_last else 0.0
+    # ESPnet's loss computes this from the smoothing only when it is built.
+    loss.confidence = 1.0 - loss.smoothing
     # Only at the first epoch of a stage: a training resumed within it keeps the moments
     # that its checkpoint has.
     if is_first and number and (is_last or networks[number] != networks[number - 1]):
@@ -99,7 +100,8 @@ class GrowthOptions(TrainerOptions):
 
     stages: list = field(default_factory=list)
     model_conf: dict = field(default_factory=dict)
-    # unused_parameters of the whole network; no field, as no option of the task is
+    # Whether the whole network has unused parameters. Without a type it is no field of
+    # the dataclass: ESPnet would look for an option of that name.
     unused_when_whole = False
 
 
@@ -128,7 +130,7 @@ class GrowthReporter(Reporter):
     def get_best_epoch(self, key: str, key2: str, mode: str, nbest: int = 0) -> int:
         """Return the best epoch of the whole network.
 
-        It is the current epoch while the network grows, so that patience waits.
+        Return the current epoch while the network grows, so that patience waits.
         """
         best = super().get_best_epoch(key, key2, mode, nbest)
         return best if best >= self.whole else self.get_epoch()
@@ -143,8 +145,10 @@ class GrowingTrainer(Trainer):
         stages = read_stages(trainer_options.stages)
         whole = 1 + sum(stage.epochs for stage in stages)
         trainer_options.unused_when_whole = trainer_options.unused_parameters
-        # of several processes: layers that a stage does not train have no gradients
-        trainer_options.unused_parameters |= bool(stages)
+        # Several processes would wait for gradients of layers that a stage leaves out.
+        if stages:
+            trainer_options.unused_parameters = True
+        # ESPnet's run() builds its reporter itself, from this name of its module.
         trainer.Reporter = partial(GrowthReporter, whole)
         try:
             super().run(trainer_options=trainer_options, **others)
@@ -168,17 +172,14 @@ class GrowingTrainer(Trainer):
     ) -> bool:
         """Train an epoch as ESPnet does."""
         stages = read_stages(options.stages)
-        smoothing = options.model_conf.get("lsm_weight", 0.0)
+        label_smoothing = options.model_conf.get("lsm_weight", 0.0)
         number, _ = find_stage(stages, reporter.get_epoch())
         if number == len(stages) and not options.unused_when_whole:
             expect_all_gradients(model)
-        begin_epoch(
-            getattr(model, "module", model),
-            optimizers,
-            stages,
-            reporter.get_epoch(),
-            smoothing,
-        )
+        # With several processes the model is inside of DistributedDataParallel.
+        bare_model = getattr(model, "module", model)
+        epoch = reporter.get_epoch()
+        begin_epoch(bare_model, optimizers, stages, epoch, label_smoothing)
         return super().train_one_epoch(
             model=model,
             optimizers=optimizers,
@@ -191,7 +192,7 @@ class GrowingTrainer(Trainer):
 class StagedIterFactory(AbsIterFactory):
     """Give the batches of each stage by epoch.
 
-    ``factories``: ESPnet's for each stage, and last that after them.
+    ``factories``: ESPnet's for each stage, and last the one for the epochs after them.
     """
 
     def __init__(self, stages: Sequence[Stage], factories: Sequence[AbsIterFactory]):

@@ -227,8 +227,8 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Return context vectors of n hypotheses, (n, D), and the weight feedback.
 
-        That is what it is after them, n tensors (T of each,). ``rows``: twice the query
-        of each, and twice w_beta, (n, 2, attention_size).
+        The feedback is that after the hypotheses, n tensors (T of each,). ``rows``:
+        twice the query of each, and twice w_beta, (n, 2, attention_size).
         """
         # Hypotheses of an utterance share the same object as memory.
         utterances: dict[int, list[int]] = {}

@@ -27,9 +27,9 @@ def is_espnet3(config: Mapping[str, Any]) -> bool:
 def convert_to_espnet2(config: Mapping[str, Any], source: str | Path) -> dict[str, Any]:
     """Return what ESPnet2 reads of a config of ESPnet3.
 
-    That is all that builds the model, and nothing of its training. ``source`` is the
-    config's file, for messages. Raises InputError: it is of a task other than ASR, or
-    does not say how text is made of tokens, as with several preprocessors.
+    ESPnet2 reads all that builds the model, and nothing of its training. ``source`` is
+    the config's file, for messages. Raises InputError: it is of a task other than ASR,
+    or does not say how text is made of tokens, as with several preprocessors.
     """
     from espnet2.tasks.asr import ASRTask
 

@@ -83,7 +83,7 @@ class ModelFiles:
     def options(self) -> dict[str, str]:
         """Return the files that there are, by the names of options.
 
-        They are those of ``espnet2.bin.asr_inference`` and ours.
+        The options are those of ``espnet2.bin.asr_inference`` and ours.
         """
         files = {
             "asr_train_config": self.config,
@@ -260,9 +260,9 @@ def find_task(config: Mapping[str, Any]) -> str:
 def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     """Find the checkpoint in a training's folder that is meant for decoding.
 
-    It is its average, or its best epoch. Of a long-context model, task ``long``, it is
-    the last epoch: that is what P5 decodes. Raises InputError: there is none, or
-    several averages to choose from.
+    The checkpoint is the training's average, or its best epoch. Of a long-context
+    model, task ``long``, it is the last epoch: that is what P5 decodes. Raises
+    InputError: there is none, or several averages to choose from.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: name that of a training")
@@ -296,7 +296,7 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
 def make_paths_absolute(config: Path, bases: Sequence[Path]) -> Path:
     """Return the config with absolute paths.
 
-    It is the file itself if they are absolute already, or a copy in the cache.
+    Return the file itself if its paths are absolute already, or a copy in the cache.
     """
     whole = read_yaml(config)
     model_part = drop_training(whole, config)

@@ -47,10 +47,10 @@ class Packing:
 def pack(packing: Packing, output: Path) -> list[Path]:
     """Write a zip archive or a new folder, and return the files that went in.
 
-    It is written completely or not at all. All paths in it are relative. Raises
-    InputError: a file that the model needs is not there or lies outside of the
-    training's folders, the checkpoint does not fit its config, or the folder to write
-    is there.
+    The archive or folder is written completely or not at all. All paths in it are
+    relative. Raises InputError: a file that the model needs is not there or lies
+    outside of the training's folders, the checkpoint does not fit its config, or the
+    folder to write is there.
     """
     if output.suffix != ".zip" and (output.exists() or output.name.endswith(ARCHIVES)):
         raise InputError(
@@ -250,7 +250,7 @@ def _read_pieces(path: Path) -> set[str] | None:
 def describe_recipe(folder: Path, decoding: str = "default") -> Packing:
     """Return what a recipe knows of one of its systems.
 
-    That is search, language model, prior, results and paper.
+    The recipe knows search, language model, prior, results and paper.
 
     ``folder`` is that of a training in a recipe, such as
     ``egs/librispeech_sem/exp/mini/baseline/seed1``, ``decoding`` one of those in its

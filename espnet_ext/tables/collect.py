@@ -181,8 +181,8 @@ def _compute_mean(by_seed: Mapping[int, float]) -> Result:
 def reduce_rate(rate: Result | None, base: Result | None) -> Result | None:
     """Return the relative reduction of a mean rate from a baseline, in percent.
 
-    It is over the seeds that both have. The spread is the standard deviation of the
-    reductions of single seeds, each from the baseline of the same seed.
+    The mean is over the seeds that both have. The spread is the standard deviation of
+    the reductions of single seeds, each from the baseline of the same seed.
 
     >>> base = Result(10.0, {1: 8.0, 2: 12.0})
     >>> reduced = reduce_rate(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)

@@ -101,8 +101,8 @@ def list_side_rows(side: "str | Change") -> tuple[str, ...]:
 class Design(StrictMapping):
     """How claims are decided on one corpus at one scale.
 
-    It is committed before its test sets are decoded; one that was made after that says
-    ``seen``. A design stays when a later one asks the same question again.
+    A design is committed before its test sets are decoded; one that was made after that
+    says ``seen``. A design stays when a later one asks the same question again.
     """
 
     corpus: Text  # of the results, as ``scale``

@@ -43,15 +43,15 @@ def _tabulate_rates(scores: Scores) -> str:
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     seeds: dict[tuple[str, ...], set[int]] = {}
     for key, by_seed in scores.rates.items():
-        line: tuple[str, ...] = (key.system, key.decoding)
+        names: tuple[str, ...] = (key.system, key.decoding)
         if has_measures:
-            line = (*line, key.measure or "")
-        cells.setdefault(line, {})[key.test_set] = _format_mean(by_seed.values())
-        seeds.setdefault(line, set()).update(by_seed)
+            names = (*names, key.measure or "")
+        cells.setdefault(names, {})[key.test_set] = _format_mean(by_seed.values())
+        seeds.setdefault(names, set()).update(by_seed)
     rows = []
-    for line, rates in cells.items():
-        shown = [rates.get(each, NOTHING) for each in sets]
-        rows.append([*line, len(seeds[line]), *shown])
+    for names, by_set in cells.items():
+        rates = [by_set.get(test_set, NOTHING) for test_set in sets]
+        rows.append([*names, len(seeds[names]), *rates])
     heads = ["system", "decoding"]
     if has_measures:
         heads.append("measure")

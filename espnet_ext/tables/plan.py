@@ -76,7 +76,7 @@ def list_needed_sets(
 ) -> dict[tuple[str, str], list[str]]:
     """Return the test sets that rows need of each (system, decoding).
 
-    They are in the order of the file.
+    Test sets are in the order of the file.
     """
     needed: dict[tuple[str, str], set[str]] = {}
     for table in selected:

@@ -193,7 +193,7 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
 def list_kept_folders(recipe_dir: str | Path) -> list[Path]:
     """Return the folders of results that a recipe keeps, the main one first.
 
-    There is one for each scale and corpus.
+    There is a folder for each scale and corpus.
     """
     found = Path(recipe_dir).glob(f"results/*/{META}")
     folders = sorted(path.parent for path in found)
@@ -221,7 +221,7 @@ def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
 def render_pages(recipe_dir: str | Path) -> dict[Path, str]:
     """Return the pages that show what a recipe keeps.
 
-    They are ``RESULTS.md``, and ``tables.md`` of each folder of results.
+    Pages are ``RESULTS.md``, and ``tables.md`` of each folder of results.
     """
     recipe_dir = Path(recipe_dir)
     kept = _read_kept(recipe_dir)
@@ -249,7 +249,7 @@ def _read_kept(recipe_dir: Path) -> dict[Path, list[TableResult]]:
 def read_claims(recipe_dir: str | Path) -> list[ClaimResult]:
     """Return the claims of a recipe on all results that it keeps.
 
-    They are in the order of ``design.yaml``, each with all of its designs.
+    Claims are in the order of ``design.yaml``, each with all of its designs.
     """
     recipe_dir = Path(recipe_dir)
     tables = load_tables(recipe_dir / TABLES)
@@ -348,8 +348,8 @@ def render_report(
 ) -> str:
     """Return ``RESULTS.md``, the page that can be quoted.
 
-    It has the notes' beginning, all claims, of the first folder's tables those that
-    fit, how all were made, and the other notes.
+    The page has the beginning of the notes, all claims, those tables of the first
+    folder that fit, how all were made, and the rest of the notes.
     """
     main, first = next(iter(kept.items()))  # folders come with the main one first
     meta = first[0].meta

@@ -144,8 +144,8 @@ class Tables:
     ) -> list[Column]:
         """Return the columns on which a claim is tested.
 
-        They are ``columns``, those of a design, or those that the claim names; by
-        default all error rates.
+        The columns are ``columns``, which a design names, or those that the claim
+        names; by default all error rates.
         """
         names = columns or claim.columns or self.rows[claim.rows[0]].paper
         rates = [self.columns[name] for name in names]
@@ -199,8 +199,8 @@ class Tables:
     def remove_paper(self, names: Mapping[str, str] | None = None) -> "Tables":
         """Return the tables without the paper's numbers.
 
-        They are for results on a corpus of which it has none. Test sets and curves may
-        have ``names`` of their own there.
+        Such tables are for results on a corpus of which the paper has none. Test sets
+        and curves may have ``names`` of their own there.
         """
         names = names or {}
         columns = {}

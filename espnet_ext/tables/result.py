@@ -76,7 +76,7 @@ class ResultRow(Row):
 class Effect:
     """By how much the error rate is lower, as a claim says; negative if it is higher.
 
-    It is in points of percent.
+    The difference is in points of percent.
     """
 
     points: float
@@ -200,7 +200,8 @@ class TableResult:
     def groups(self) -> tuple[tuple[Column, ...], ...]:
         """Columns that stand side by side on a terminal.
 
-        They are the measures of a test set, or all test sets if there are no measures.
+        The columns are the measures of a test set, or all test sets if there are no
+        measures.
         """
 
         def find_group(column: Column) -> tuple[str, ...] | None:

@@ -184,7 +184,7 @@ def _list_needed_cells(
 ) -> Iterator[tuple[str, str, Column]]:
     """Yield system, decoding and column of each cell that tables need.
 
-    These are their own cells, and those of baselines and claims in other tables.
+    Tables need their own cells, and those of baselines and claims in other tables.
     """
     for name in names:
         table = tables.tables[name]

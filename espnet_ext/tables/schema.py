@@ -269,8 +269,8 @@ def _merge_settings(
 class RowEntry(StrictMapping):
     """A row: a system, a decoding of it, and the paper's numbers.
 
-    These are one for each column (null: the paper has none). A row of one's own has no
-    ``paper`` at all.
+    There is a number for each column (null: the paper has none). A row of one's own has
+    no ``paper`` at all.
     """
 
     name: RowName

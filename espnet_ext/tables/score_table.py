@@ -238,7 +238,7 @@ def _list_defaults(meta: Meta) -> set[str]:
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
     """Read what :func:`write_scores` has written.
 
-    InputError: a file is missing or damaged.
+    Raises InputError: a file is missing or damaged.
     """
     folder = Path(folder)
     meta = read_meta(folder)

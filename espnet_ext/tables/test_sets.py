@@ -111,7 +111,8 @@ def _replace_curves(
 def _list_different_curves(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows of each curve, without curves that differ in test sets alone.
 
-    These have the same systems and decodings at the same x; the first one stays.
+    Curves that differ so have the same systems and decodings at the same x; the first
+    one stays.
     """
     curves: dict[str, list[Row]] = {}
     for row in rows:

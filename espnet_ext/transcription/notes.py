@@ -31,7 +31,7 @@ _NOT_IN_KEY = {"work"}
 def compute_key(model: Path | None, request: Request) -> str:
     """Return a checksum of what all transcripts of a run depend on.
 
-    These are model, options, and the files that they name.
+    Transcripts depend on model, options, and the files that these name.
     """
     given = sorted(request.list_given() - _NOT_IN_KEY)
     options = {name: getattr(request, name) for name in given}

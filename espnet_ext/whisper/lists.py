@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import batched, chain, islice
+from itertools import batched, chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,7 +43,8 @@ from espnet_ext.work.yaml_files import read_yaml
 # loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
-# at most; where utterances are searched in batches, a shard has one for each
+# At most. Where utterances are searched in batches, a shard has a batch for each GPU,
+# so that none of them is idle.
 GPUS_PER_MACHINE = 8
 LISTS = "nbest.jsonl"
 TOKENS_PER_SECOND = 12  # nobody speaks faster
@@ -71,7 +72,7 @@ class FirstPass(StrictMapping):
     batch: Count = 1
 
     @model_validator(mode="after")
-    def _wide_enough(self) -> "FirstPass":
+    def _check_beam(self) -> "FirstPass":
         if self.nbest > self.beam:
             raise ValueError(
                 f"{self.nbest} hypotheses are wanted from a beam of {self.beam}: "
@@ -98,7 +99,7 @@ def make_lists(
 ) -> list[list[NBest]]:
     """Return the lists of data dirs, sorted by utterance.
 
-    What is done from the same inputs is not done again.
+    Shards that an earlier run has made from the same inputs are not made again.
 
     A job is a Kaldi data dir without ``segments``, whose ``text``, if there is one,
     gives the references, and a folder whose ``log`` holds the shards and their logs.
@@ -109,10 +110,10 @@ def make_lists(
         nj = 1  # a process has a copy of the model on each GPU
     # Converted here, once: all workers read the same folder.
     model = convert_once(first_pass.model, jobs[0][1].parent / "whisper")
-    own = first_pass.model_copy(update={"model": model})
+    converted = first_pass.model_copy(update={"model": model})
     planned = []
     for data, output in jobs:
-        planned.append((output, plan_shards(data, output, own, device, nj)))
+        planned.append((output, plan_shards(data, output, converted, device, nj)))
     work.run_shards(planned, run_shard, nj=nj, parallel=parallel, describe="first pass")
     merged = []
     for _, shards in planned:
@@ -157,11 +158,7 @@ def plan_shards(
     Lengths are of ``utt2dur`` if it is there, otherwise of the headers of the audio. If
     utterances are searched in batches, shards hold neighbours in length. The number of
     shards depends on ``nj`` only for small sets, so that a run can be resumed with
-    another ``nj``.
-
-    They are of about equal length in seconds; if utterances are searched in batches,
-    they hold neighbours in length. The number of shards depends on ``nj`` only for
-    small sets, so that a run can be resumed with another ``nj``.
+    another ``nj``. Raises InputError: some utterances have a transcript, others not.
     """
     audio = audio_tables.read_audio_table(data)
     text = data / "text"
@@ -175,7 +172,9 @@ def plan_shards(
     seconds = audio_tables.read_durations(data, audio)
     batch = first_pass.batch
     size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
-    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
+    # A small set is cut finer, so that no process waits long for the last one.
+    wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size))
+    count = min(len(audio), wanted)
     if batch == 1:
         split = work.balance(seconds, count)
     else:
@@ -187,8 +186,8 @@ def plan_shards(
     packages = ("ctranslate2", "transformers", "inflect")
     versions = [version(package) for package in packages]
     model = sorted(path for path in Path(first_pass.model).glob("*") if path.is_file())
-    of_model = work.stamp_files({path.name: str(path) for path in model})
-    inputs = work.fingerprint(first_pass.model_dump(), device, versions, of_model)
+    model_stamps = work.stamp_files({path.name: str(path) for path in model})
+    inputs = work.fingerprint(first_pass.model_dump(), device, versions, model_stamps)
     shards = []
     for number, utterances in enumerate(split, start=1):
         tables = {"wav.scp": {key: audio[key] for key in utterances}}
@@ -282,7 +281,7 @@ class Whisper:
     def decode(self, batch: Sequence[np.ndarray]) -> list[list[Scored]]:
         """Return the hypotheses of each utterance and their log-probabilities.
 
-        They are as the model writes them, best first.
+        Texts are as the model writes them, best first.
 
         ``batch`` has float32, (samples,) each, 16 kHz, at most as long as the window.
         Two hypotheses may differ only in case and punctuation. One that has not ended
@@ -365,13 +364,15 @@ def decode_utterances(
     found: dict[int, Sequence[Scored]] = {}
     for part, texts in zip(batches, results, strict=True):
         found |= zip(part, texts, strict=True)
-    # Pieces in the order of the utterances again, of which each has its next few.
-    in_order = iter(
-        [list_distinct_texts(found[index], rules) for index in range(len(pieces))]
-    )
+    # In the order of the pieces again, an utterance's are those after the one before.
     best = []
-    for own in cuts:
-        best.append(combine_texts(list(islice(in_order, len(own))), count))
+    first = 0
+    for pieces_of_one in cuts:
+        texts_of_pieces = []
+        for index in range(first, first + len(pieces_of_one)):
+            texts_of_pieces.append(list_distinct_texts(found[index], rules))
+        best.append(combine_texts(texts_of_pieces, count))
+        first += len(pieces_of_one)
     return best
 
 

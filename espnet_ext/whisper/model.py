@@ -121,7 +121,7 @@ load_once = keep_last(load_whisper)  # for workers, whose next shard has the sam
 def count_copies(device: str) -> int:
     """Count the copies of a model that decode at the same time.
 
-    There is one per GPU, or one on the CPU.
+    There is a copy for each GPU, or one on the CPU.
     """
     if device == "cpu":
         return 1
@@ -189,8 +189,8 @@ def join_whole_words(
     Whisper's aligner divides words at punctuation.
 
     A word ends with its last letter: Whisper gives the pause after a word to its full
-    stop. What would be longer than so many seconds stays in parts: numbers read digit
-    by digit, and languages that write no blanks.
+    stop. What would be longer than ``longest`` seconds stays in parts: numbers read
+    digit by digit, and languages that write no blanks.
 
     >>> parts = [Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)]
     >>> join_whole_words(parts)

@@ -101,7 +101,7 @@ class WindowWhisper:
     def _recognise_batch(
         self, windows: Sequence[np.ndarray], seconds: int
     ) -> Iterator[tuple[Word, ...]]:
-        """Yield the words of windows, each padded to so many seconds."""
+        """Yield the words of windows, each padded to ``seconds``."""
         from ctranslate2 import StorageView
 
         model = self._network.model

@@ -162,7 +162,7 @@ def parse_json(
 ) -> Any:
     """Parse JSON, with a ValueError for all that cannot be read or written again.
 
-    That is also what is nested too deeply, and half of a surrogate pair. A whole number
+    What is nested too deeply is such, and half of a surrogate pair. A whole number
     beyond the range of a float is read as infinity, like ``1e999``.
     """
     try:
@@ -227,7 +227,8 @@ def is_utf8(path: str | Path) -> bool:
 def expand_home(value: str | Path) -> Path:
     """Return a path as a user writes it, with the home folder for ``~``.
 
-    A shell leaves the ``~`` in ``--output=~/x`` as it is. InputError: no such user.
+    A shell leaves the ``~`` in ``--output=~/x`` as it is. Raises InputError: no such
+    user.
     """
     path = Path(value)
     first = path.parts[0] if path.parts else ""
@@ -247,7 +248,7 @@ def list_files_below(
 ) -> Iterator[Path]:
     """List all files below ``folder``, in the same order on every machine.
 
-    There are none if the folder is not there. Links to folders are followed, since
+    There are no files if the folder is not there. Links to folders are followed, since
     large parts of a corpus are often elsewhere, but not one to a folder above it. A
     broken link counts as a file. A folder that cannot be read raises InputError, or
     ``unreadable`` gets its error.

@@ -112,7 +112,7 @@ class NewProcess(SpawnProcess):
 class NewWorkers(SpawnContext):
     """Makes the processes of a pool, each of which sees one GPU, or none without any.
 
-    It is the GPU that the fewest of the processes alive have.
+    A process gets the GPU that the fewest of the processes alive have.
     """
 
     def __init__(self, gpus: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class NewWorkers(SpawnContext):
         self._made: list[NewProcess] = []
 
     def count_sharing(self, workers: int) -> int:
-        """Return how many of so many workers share a GPU, at most."""
+        """Return how many of a number of workers share a GPU, at most."""
         return ceil(workers / max(1, len(self._gpus)))
 
     def Process(self, *arguments: Any, **named: Any) -> NewProcess:  # type: ignore[override] # noqa: N802

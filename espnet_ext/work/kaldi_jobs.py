@@ -59,8 +59,8 @@ def run_calls(
     """Call ``done(index, outcome)`` for each call as its outcome comes, in any order.
 
     With ``ngpu`` 1 each job sees one GPU of its machine, with 0 none. What is called
-    must be at the top level of a module. InputError: the wrapper or a job ended before
-    all outcomes were there; the logs of the jobs stay then.
+    must be at the top level of a module. Raises InputError: the wrapper or a job ended
+    before all outcomes were there; the logs of the jobs stay then.
     """
     wrapper.folder.mkdir(parents=True, exist_ok=True)
     name = "".join(letter for letter in describe if PLAIN.fullmatch(letter))

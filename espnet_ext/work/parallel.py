@@ -47,8 +47,8 @@ def map_shards[Shard, Result](
 ) -> list[Result]:
     """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers.
 
-    They are in the same working directory. ``function`` must be at the top level of a
-    module that workers can import. ``config`` is the YAML of a Dask cluster
+    Workers are in the same working directory. ``function`` must be at the top level of
+    a module that workers can import. ``config`` is the YAML of a Dask cluster
     (:class:`~espnet_ext.work.cluster.ClusterSettings`), or a wrapper of Kaldi's with
     ``nj`` jobs (:mod:`~espnet_ext.work.kaldi_jobs`). Without it the workers are
     processes of this machine, and with ``nj=1`` or one shard everything runs in this
@@ -247,7 +247,7 @@ class _Watch:
 class _Progress:
     """The results so far, and a line every few seconds.
 
-    It has its own thread, as one shard may take minutes.
+    The line has its own thread, as one shard may take minutes.
     """
 
     def __init__(self, describe: str, shards: Sequence) -> None:

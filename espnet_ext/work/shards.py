@@ -86,7 +86,7 @@ def hash_files(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
 def stamp_files(files: Mapping[str, str]) -> list[list]:
     """Return ``[id, path, size, modification time]`` of files.
 
-    It is for those whose content would take too long to hash.
+    Such stamps are for files whose content would take too long to hash.
     """
     stamps = []
     for key, path in files.items():

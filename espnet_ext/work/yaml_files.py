@@ -9,8 +9,9 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
-# Values of a file, with what its anchors repeat; a vocabulary has some 100,000. A few
-# lines of anchors that repeat anchors could stand for billions, and fill the memory.
+# How many values a file may hold, counted as often as its anchors repeat them. A few
+# lines of anchors that repeat anchors could stand for billions, and fill the memory; a
+# vocabulary has some 100,000.
 MOST_ENTRIES = 10_000_000
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -18,23 +19,25 @@ _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _UniqueKeyLoader(_SafeLoader):
     """The safe loader, which refuses a key that occurs twice in a mapping.
 
-    It is libyaml's where that is there, which is many times as fast.
+    The safe loader is libyaml's where that is there, which is many times as fast.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"the key {key.value!r} stands twice",
                     problem_mark=key.start_mark,
                 )
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
-        # Before PyYAML 6.0.4, keys that are merged (<<) ten times are there ten times.
+        # Before 6.0.4, PyYAML repeats the keys of a mapping as often as it is merged.
         if len(node.value) > MOST_ENTRIES:
             raise yaml.MarkedYAMLError(
                 problem="anchors make too many keys of it", problem_mark=node.start_mark
@@ -66,7 +69,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
             f"{path}: must hold a mapping (key: value), holds a {type(value).__name__}"
         )
     try:
-        entries = _count_entries(value, {})
+        entries = _count_entries(value, known={})
     except RecursionError:
         raise InputError(
             f"{path}: holds itself, by an anchor (&), or is nested too deeply: "
@@ -82,7 +85,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 def _count_entries(value: Any, known: dict[int, int]) -> int:
     """Count the values that a file stands for, as often as anchors repeat them.
 
-    ``known`` has the counts of what was looked at, by ``id``, so that each is once.
+    ``known`` has the counts of the values that were looked at, by ``id``, so that each
+    is looked at once. A value that holds itself is looked at until RecursionError.
     """
     if not isinstance(value, dict | list):
         return 1
@@ -105,8 +109,9 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     >>> deep_merge(adam, {"optim": "sgd", "optim_conf": {"lr": 2.0}})
     {'optim': 'sgd', 'optim_conf': {'lr': 2.0}}
     """
-    changed = {f"{key}_conf" for key in over if key in base and base[key] != over[key]}
-    merged = {key: value for key, value in base.items() if key not in changed}
+    changed = [key for key in over if key in base and base[key] != over[key]]
+    dropped = {f"{key}_conf" for key in changed}
+    merged = {key: value for key, value in base.items() if key not in dropped}
     for key, value in over.items():
         if isinstance(value, Mapping):
             below = merged.get(key)

@@ -122,18 +122,13 @@ def test_a_model_of_transformers_is_converted_once(
 ) -> None:
     made = convert_once(str(random_whisper / "hf"), tmp_path / "whisper")
     written = (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns
-    assert (
-        convert_once(str(random_whisper / "hf"), tmp_path / "whisper")
-        == made
-        == convert_once(made, tmp_path / "other")
-    )
-    assert (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns == written and not (
-        tmp_path / "other"
-    ).exists()
-    one, other = (
-        Whisper(first_pass.model_copy(update={"model": each}))
-        for each in (made, first_pass.model)
-    )
+    assert convert_once(str(random_whisper / "hf"), tmp_path / "whisper") == made
+    assert (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns == written
+    # What is converted already is taken as it is.
+    assert convert_once(made, tmp_path / "other") == made
+    assert not (tmp_path / "other").exists()
+    one = Whisper(first_pass.model_copy(update={"model": made}))
+    other = Whisper(first_pass)
     assert [text for text, _ in one.decode([samples])[0]] == [
         text for text, _ in other.decode([samples])[0]
     ]
@@ -203,7 +198,10 @@ def test_batches_hold_utterances_of_similar_length(
     first_pass, tmp_path, monkeypatch
 ) -> None:
     """One for each GPU in a shard, whose process has a copy of the model on each."""
-    seconds = {f"u{number:04}": 1.0 + number * 7 % 1000 / 100 for number in range(1000)}
+    # From 1 to 11 s in steps of 0.01 s, each once, in mixed order.
+    seconds = {
+        f"u{number:04}": 1.0 + (number * 7 % 1000) / 100 for number in range(1000)
+    }
     monkeypatch.setattr(
         module.audio_tables,
         "read_audio_table",
@@ -222,9 +220,9 @@ def test_batches_hold_utterances_of_similar_length(
     for shard in shards:
         lengths = [seconds[utterance] for utterance in shard]
         assert max(lengths) - min(lengths) < 1.5  # of 10 seconds
-    # the longest first, so that the end is not waited for
+    # The longest come first, so that the end is not waited for.
     assert seconds[shards[0][0]] > seconds[shards[-1][-1]]
-    # one by one, on CPUs, shards take equally long
+    # On CPUs utterances are searched one by one, and shards take equally long.
     split = plan_shards(tmp_path, tmp_path, first_pass, "cpu", 1)
     lengths = [
         sum(seconds[utterance] for utterance in shard.tables["wav.scp"])
@@ -252,18 +250,20 @@ def test_the_key_of_a_shard_changes_with_its_inputs(first_pass, data, tmp_path) 
     data = shutil.copytree(data, tmp_path / "data")
     folder = shutil.copytree(first_pass.model, tmp_path / "model")
 
-    def keys(**changes) -> set[str]:
+    def list_keys(**changes) -> set[str]:
         changed = first_pass.model_copy(update={"model": str(folder), **changes})
         return {shard.key for shard in plan_shards(data, tmp_path, changed, "cpu", 1)}
 
-    before = keys()
-    assert keys() == before and not (keys(nbest=3) | keys(beam=9)) & before
+    before = list_keys()
+    assert list_keys() == before
+    assert not list_keys(nbest=3) & before
+    assert not list_keys(beam=9) & before
     text = (data / "text").read_text()
     (data / "text").write_text(text.replace("s2-1 ", "s2-1 MORE "))
-    assert len(keys() & before) == len(before) - 1
-    before = keys()
+    assert len(list_keys() & before) == len(before) - 1
+    before = list_keys()
     os.utime(folder / "model.bin")
-    assert not keys() & before
+    assert not list_keys() & before
 
 
 def test_transcripts_are_those_of_all_utterances_or_of_none(
@@ -313,9 +313,8 @@ def test_pieces_of_similar_length_are_decoded_together(
 
     def decode(pieces: list[np.ndarray]) -> list[list[tuple[str, float]]]:
         sizes.append([len(piece) for piece in pieces])
-        assert all(
-            len(set(piece) - {0.0}) == 1 for piece in pieces
-        )  # cut in the silence
+        # Cut in the silence: a piece has one value besides 0.
+        assert all(len(set(piece) - {0.0}) == 1 for piece in pieces)
         chosen = [words[int(piece.max())] for piece in pieces]
         return [[(word, -1.0), (f"{word} more", -1.5)] for word in chosen]
 

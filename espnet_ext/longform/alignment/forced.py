@@ -33,9 +33,9 @@ from espnet_ext.work.yaml_files import read_yaml
 ANCHOR = 4
 PIECE = 60.0  # seconds of one forced alignment
 LONGEST = 600.0  # and of one that cannot be cut
-# The transcript may have so many times as many tokens as the best path of a piece. Even
-# a model that leaves out every other token hears enough, and the alignment of a piece
-# does not grow with the whole transcript.
+# A piece is matched with at most this many times as many tokens of the transcript as
+# its best path has. Even a model that leaves out every other token hears enough, and
+# the alignment of a piece does not grow with the whole transcript.
 _REACH = 3
 # Share of a piece's best path that is in the transcript, at least; at the end, also the
 # other way.

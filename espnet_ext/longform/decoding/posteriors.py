@@ -66,8 +66,8 @@ def cut_windows(
 class PosteriorMean:
     """The mean posteriors of overlapping windows.
 
-    They are returned as soon as no later window can change them. It holds the frames
-    that may still change: one window or a little more.
+    Means are returned as soon as no later window can change them. The object holds the
+    frames that may still change: one window or a little more.
     """
 
     def __init__(self) -> None:
@@ -92,9 +92,9 @@ class PosteriorMean:
     def take(self, before: int | None = None) -> np.ndarray:
         """Return the means of the frames before ``before``, (frames, vocabulary).
 
-        They are dropped here. None: all frames. A frame that no window covers repeats
-        the one before it, so that times stay right: an encoder loses some at the edges
-        of windows that do not overlap.
+        Frames that are returned are dropped here. None: all frames. A frame that no
+        window covers repeats the one before it, so that times stay right: an encoder
+        loses some at the edges of windows that do not overlap.
         """
         count = len(self._sums)
         if before is not None:
@@ -205,10 +205,10 @@ class LongModel:
     ) -> Iterator[np.ndarray]:
         """Yield posteriors of a recording in parts, (frames, vocabulary).
 
-        They are averaged over all windows that cover a frame. A window has ``seconds``,
-        the next one starts ``stride`` of it later, and ``batch`` windows are encoded at
-        once. Memory grows with these, not with the recording. InputError if posteriors
-        are NaN, or a window has no frame.
+        Posteriors of a frame are averaged over all windows that cover it. A window has
+        ``seconds``, the next one starts ``stride`` of it later, and ``batch`` windows
+        are encoded at once. Memory grows with these, not with the recording. InputError
+        if posteriors are NaN, or a window has no frame.
         """
         mean = PosteriorMean()
         frames = round(seconds / self.frame_seconds)

@@ -35,8 +35,8 @@ class WindowSettings(StrictMapping):
 def find_trained_seconds(config: Mapping[str, Any], source: Path) -> float | None:
     """Return the longest sequences of a model's training, in seconds.
 
-    They are ``max_seconds`` of the config's ``chunk_conf``; None: the config does not
-    say. ``source`` is the config's file.
+    The config says it in ``chunk_conf``, as ``max_seconds``; None: it does not say.
+    ``source`` is the config's file.
     """
     chunks = config.get("chunk_conf") or {}
     if not isinstance(chunks, Mapping):
