@@ -302,7 +302,7 @@ def test_no_output_is_an_input(tmp_path, path, output, other):
 
 
 def test_all_outputs_are_marked():
-    names = {"output", "output_dir", "destination"}
+    names = {"output", "output_dir", "destination", "scores"}
     marked = {
         param.name
         for params in PATHS.values()
