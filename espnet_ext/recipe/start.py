@@ -223,10 +223,12 @@ def _check_paths(run: Run) -> None:
 def _shorten_paths(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
     """Return a command line whose paths are cut to their last names.
 
-    The line is kept with results, which are published, without anybody's folders.
+    The line is kept with results, which are published, without anybody's folders. Paths
+    inside the recipe stay, since they are everybody's.
     """
     for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
         path = given.get(name, "")
-        if "/" in path:
+        is_inside = not Path(path).is_absolute() and ".." not in Path(path).parts
+        if "/" in path and not is_inside:
             command = command.replace(path, Path(path).name)
     return command

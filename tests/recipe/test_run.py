@@ -359,6 +359,24 @@ def test_the_command_that_is_kept_names_no_folders(toy, tmp_path):
     )
 
 
+def test_the_command_that_is_kept_finds_what_the_recipe_has(toy):
+    text = toy / "lists" / "lm.txt"
+    text.parent.mkdir()
+    text.touch()
+    options = [
+        "--lm-text",
+        "lists/lm.txt",
+        "--bert",
+        f"{toy}/bert",
+        "--stop-stage",
+        "1",
+    ]
+    done = run(toy, *options)
+    assert done.returncode == 0, done.stderr
+    kept = "command ./run.sh --lm-text lists/lm.txt --bert bert --stop-stage 1"
+    assert kept in done.stdout
+
+
 def test_an_option_that_is_false_by_default_may_stand_alone(toy):
     recipe = toy / "recipe.py"
     recipe.write_text(
