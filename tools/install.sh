@@ -86,7 +86,7 @@ if ((CPU)); then
 fi
 ((LATEST)) || options+=(--constraint "$tools/requirements.lock")
 command -v cc >/dev/null || command -v gcc >/dev/null || echo "note: meeteval needs a C++ compiler (Debian: apt-get install g++)"
-extras=recipes,whisper,longform,stitch,dvectors,mini,report,docs,dev
+extras=recipes,whisper,longform,stitch,dvectors,mini,gguf,report,docs,dev
 if ((!CPU)) && command -v nvidia-smi >/dev/null; then extras+=,whisper-gpu; fi
 options+=(pip --editable "${root}[$extras]")
 for attempt in 1 2 3; do
