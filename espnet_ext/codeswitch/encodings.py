@@ -15,7 +15,7 @@ from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import split_into_shards, write_arks
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.parallel import Place
 
@@ -44,7 +44,7 @@ def write_encodings(
     output = Path(output).absolute()
     compute = partial(encode_utterances, config=str(config), model=str(model))
     # By their contents: a checkpoint that was trained again has the same path.
-    settings = work.hash_files([str(config), str(model)])
+    settings = sharding.hash_files([str(config), str(model)])
     shards = split_into_shards(
         audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD
     )

@@ -17,7 +17,7 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import is_command
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.once import NOTE, read_key, replace_folder
 from espnet_ext.work.parallel import Place, map_shards
@@ -135,10 +135,10 @@ def split_into_shards(
     """
     shards = []
     number_of_shards = -(-len(audio) // recordings)  # rounded up
-    parts = work.split_evenly(list(audio), number_of_shards)
+    parts = sharding.split_evenly(list(audio), number_of_shards)
     for number, names in enumerate(parts, start=1):
         own = {name: audio[name] for name in names}
-        key = work.fingerprint(*settings, work.stamp_files(own))
+        key = sharding.fingerprint(*settings, sharding.stamp_files(own))
         shards.append(
             ArkShard(str(number), str(folder / str(number)), key, own, compute)
         )

@@ -12,7 +12,7 @@ from espnet_ext.kaldi.arks import forbid_commands
 from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.upstream import options as espnet_options
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.gpus import require_own_gpus
 from espnet_ext.work.parallel import Place
@@ -79,7 +79,7 @@ def decode_all(
     # all of them before the first runs: a fault in the last one is no fault after hours
     planned = [(job.output, plan_shards(job, nj)) for job in jobs]
     ngpu = max(job.ngpu for job in jobs)
-    work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
+    sharding.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
     counts = []
     for output, shards in planned:
         utterances: list[str] = []
@@ -116,7 +116,7 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
         _find_bpemodel(job.model_config),
     ]
     # models and configs by their contents, audio by size and time: it is much larger
-    inputs = work.fingerprint(options, work.hash_files(files))
+    inputs = sharding.fingerprint(options, sharding.hash_files(files))
     wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD))
     count = min(len(audio), wanted)
 
@@ -125,18 +125,18 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
 
     # Similar lengths are searched together. The longest are first, so that no worker is
     # left with them at the end.
-    split = work.split_evenly(sorted(audio, key=rank), count)
+    split = sharding.split_evenly(sorted(audio, key=rank), count)
     shards = []
     for number, utterances in enumerate(split, start=1):
         table = {utterance: audio[utterance] for utterance in utterances}
-        stamps = work.stamp_files(list_files(name, table))
+        stamps = sharding.stamp_files(list_files(name, table))
         shard = Shard(
             name=str(number),
             folder=str(job.output / "log" / f"output.{number}"),
             log=str(job.output / "log" / f"decode.{number}.log"),
             options=options,
             tables={name: table},
-            key=work.fingerprint(inputs, stamps),
+            key=sharding.fingerprint(inputs, stamps),
         )
         shards.append(shard)
     return shards
@@ -185,7 +185,7 @@ def decode_shard(shard: Shard) -> None:
     """
     if shard.is_done():  # its worker died after it had finished
         return
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         from espnet_ext.upstream.own_process import prepare_process
 
         prepare_process()

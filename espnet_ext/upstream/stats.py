@@ -18,7 +18,7 @@ from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import is_mix, read_mix
 from espnet_ext.upstream import options as espnet_options
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
@@ -80,7 +80,7 @@ def collect_stats(
     so the result is, to the bit.
     """
     shards = plan_shards(job)
-    work.run_shards(
+    sharding.run_shards(
         [(job.output, shards)],
         partial(collect_shard, task=job.task),
         nj=nj,
@@ -114,10 +114,10 @@ def plan_shards(job: Statistics) -> list[Shard]:
         *job.options,
     )
     files = espnet_options.list_option_values(options)
-    inputs = work.fingerprint(options, work.hash_files(files))
+    inputs = sharding.fingerprint(options, sharding.hash_files(files))
     pieces = {}
     for part, (audio, _) in tables.items():
-        pieces[part] = work.split_evenly(list(audio), count)
+        pieces[part] = sharding.split_evenly(list(audio), count)
     shards = []
     for number in range(count):
         own: dict[str, dict[str, str]] = {}
@@ -128,7 +128,7 @@ def plan_shards(job: Statistics) -> list[Shard]:
             own_text = {utterance: text[utterance] for utterance in utterances}
             own[f"data/{part}/wav.scp"] = own_audio
             own[f"data/{part}/text"] = own_text
-            stamps.append(work.stamp_files(own_audio))
+            stamps.append(sharding.stamp_files(own_audio))
         name = str(number + 1)
         log = job.output / "log"
         shard = Shard(
@@ -137,7 +137,7 @@ def plan_shards(job: Statistics) -> list[Shard]:
             log=str(log / f"collect_stats.{name}.log"),
             options=options,
             tables=own,
-            key=work.fingerprint(inputs, own, stamps),
+            key=sharding.fingerprint(inputs, own, stamps),
         )
         shards.append(shard)
     return shards
@@ -151,7 +151,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
     if shard.is_done():  # its worker died after it had finished
         return
     audio = shard.tables["data/train/wav.scp"] | shard.tables["data/valid/wav.scp"]
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         from espnet_ext.upstream.own_process import prepare_process
 
         prepare_process()
@@ -160,7 +160,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         options = [*shard.options, *_list_shard_options(folder)]
         args = espnet_options.parse_options(task_class.get_parser(), options)
         # which changes the choices of ESPnet's ASR task alone
-        light = without_networks() if task == "asr" else nullcontext()
+        light = skip_networks() if task == "asr" else nullcontext()
         rate = espnet_options.read_sampling_rate(vars(args))
         try:
             with light, checked_audio(audio, rate):
@@ -228,10 +228,10 @@ def _read_tables(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 def _aggregate(folders: list[Path], job: Statistics) -> None:
     from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
-    # Beside the folders of the shards, with a name that work.clean() removes after a
-    # killed run.
+    # Beside the folders of the shards, with a name that sharding.clean() removes after
+    # a killed run.
     whole = job.output / "log" / ".stats.all"
-    with work.log_to(job.output / "log" / "aggregate.log"):
+    with sharding.log_to(job.output / "log" / "aggregate.log"):
         aggregate_stats_dirs(
             input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False
         )
@@ -284,7 +284,7 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def without_networks() -> Iterator[None]:
+def skip_networks() -> Iterator[None]:
     """In this block, let ASR models have encoders and decoders without parameters.
 
     A model of 200 million parameters takes ten seconds to build, which is longer than

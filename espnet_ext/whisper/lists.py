@@ -33,7 +33,7 @@ from espnet_ext.whisper.model import (
     find_token_limit,
     load_once,
 )
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import Count, StrictMapping, check_settings
 from espnet_ext.work.shards import Shard
@@ -114,7 +114,9 @@ def make_lists(
     planned = []
     for data, output in jobs:
         planned.append((output, plan_shards(data, output, converted, device, nj)))
-    work.run_shards(planned, run_shard, nj=nj, parallel=parallel, describe="first pass")
+    sharding.run_shards(
+        planned, run_shard, nj=nj, parallel=parallel, describe="first pass"
+    )
     merged = []
     for _, shards in planned:
         lists: list[NBest] = []
@@ -176,24 +178,26 @@ def plan_shards(
     wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size))
     count = min(len(audio), wanted)
     if batch == 1:
-        split = work.balance(seconds, count)
+        split = sharding.balance(seconds, count)
     else:
         # Neighbours in length are padded least; the longest come first, so that the end
         # is not waited for.
         by_length = sorted(seconds, key=lambda key: (-seconds[key], key))
-        split = work.split_evenly(by_length, count)
+        split = sharding.split_evenly(by_length, count)
     # What computes scores, features, and the spelling of numbers.
     packages = ("ctranslate2", "transformers", "inflect")
     versions = [version(package) for package in packages]
     model = sorted(path for path in Path(first_pass.model).glob("*") if path.is_file())
-    model_stamps = work.stamp_files({path.name: str(path) for path in model})
-    inputs = work.fingerprint(first_pass.model_dump(), device, versions, model_stamps)
+    model_stamps = sharding.stamp_files({path.name: str(path) for path in model})
+    inputs = sharding.fingerprint(
+        first_pass.model_dump(), device, versions, model_stamps
+    )
     shards = []
     for number, utterances in enumerate(split, start=1):
         tables = {"wav.scp": {key: audio[key] for key in utterances}}
         if references:
             tables["text"] = {key: references[key] for key in utterances}
-        stamps = work.stamp_files(tables["wav.scp"])
+        stamps = sharding.stamp_files(tables["wav.scp"])
         shards.append(
             ListShard(
                 name=str(number),
@@ -201,7 +205,7 @@ def plan_shards(
                 log=str(output / "log" / f"first_pass.{number}.log"),
                 options=(),
                 tables=tables,
-                key=work.fingerprint(inputs, stamps, tables.get("text")),
+                key=sharding.fingerprint(inputs, stamps, tables.get("text")),
                 first_pass=first_pass,
                 device=device,
             )
@@ -219,7 +223,7 @@ def run_shard(shard: ListShard) -> None:
     references = shard.tables.get("text", {})
     rules = find_normaliser(LIBRISPEECH)[0]
     settings = shard.first_pass
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         paths = shard.tables["wav.scp"]
         samples = []
         for utterance, path in paths.items():
@@ -305,7 +309,7 @@ class Whisper:
             beam_size=self._settings.beam,
             num_hypotheses=self._settings.beam,
             length_penalty=0,  # scores are log P(x|y), not means over tokens
-            max_length=2 * max(limits),  # it halves what it is given
+            max_length=2 * max(limits),  # CTranslate2 halves what it is given
             return_scores=True,
         )
         pairs = zip(results, limits, strict=True)

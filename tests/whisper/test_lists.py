@@ -236,7 +236,7 @@ def test_one_process_searches_on_all_gpus(
 ) -> None:
     used = []
     monkeypatch.setattr(
-        module.work,
+        module.sharding,
         "run_shards",
         lambda _planned, _run, **options: used.append(options["nj"]),
     )

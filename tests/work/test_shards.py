@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espnet_ext.upstream import options as espnet_options
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.shards import Shard
 
 
@@ -30,7 +30,7 @@ def make(tmp_path: Path, key: str = "k") -> Shard:
 @given(st.lists(st.floats(0.1, 40), min_size=1, max_size=60), st.integers(1, 12))
 def test_balanced_parts_hold_each_id_once(durations, count):
     weights = {f"u{number:02d}": seconds for number, seconds in enumerate(durations)}
-    parts = work.balance(weights, count)
+    parts = sharding.balance(weights, count)
     assert Counter(chain.from_iterable(parts)) == Counter(list(weights))
     assert len(parts) == min(count, len(weights))
     assert parts == [sorted(part) for part in parts]
@@ -42,7 +42,7 @@ def test_balanced_parts_hold_each_id_once(durations, count):
 @given(st.integers(1, 50), st.data())
 def test_contiguous_parts_keep_the_order(size, data):
     count = data.draw(st.integers(1, size))
-    parts = work.split_evenly(range(size), count)
+    parts = sharding.split_evenly(range(size), count)
     assert list(chain.from_iterable(parts)) == list(range(size))
     assert len(parts) == count
     lengths = [len(part) for part in parts]
@@ -55,14 +55,14 @@ def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its
     shard = make(tmp_path)
     other = make(tmp_path, key="other")
     assert not shard.is_done()
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         assert (folder / "data" / "wav.scp").read_text() == "a a.flac\nb b.flac\n"
         (folder / "text").write_text("new")
         assert not Path(shard.folder).exists()
     assert shard.is_done()
     assert (Path(shard.folder) / "text").read_text() == "new"
     assert not other.is_done()
-    with pytest.raises(ZeroDivisionError) as caught, work.attempt_shard(other):
+    with pytest.raises(ZeroDivisionError) as caught, sharding.attempt_shard(other):
         print("on the way")
         _ = 1 / 0
     assert caught.value.__notes__ == [f"log: {shard.log}"]
@@ -70,9 +70,9 @@ def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its
     assert shard.is_done()
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
     assert names == ["decode.1.log", "output.1"]
-    (Path(shard.folder) / work.DONE).write_text("{")
+    (Path(shard.folder) / sharding.DONE).write_text("{")
     assert not shard.is_done()
-    with work.attempt_shard(other):
+    with sharding.attempt_shard(other):
         pass
     assert not (Path(shard.folder) / "text").exists()
     assert other.is_done()
@@ -82,7 +82,7 @@ def test_the_log_gets_all_and_the_terminal_nothing(tmp_path, capsys):
     root = logging.getLogger()
     level = root.level
     handlers = root.handlers
-    with work.log_to(tmp_path / "log"):
+    with sharding.log_to(tmp_path / "log"):
         logging.getLogger("somewhere").info("an info")
         print("an output")
         print("an error", file=sys.stderr)
@@ -98,11 +98,11 @@ def test_hashes_follow_the_content(tmp_path):
     path.write_text("one")
     options = ["--bpemodel", str(path), f"--other={path}", "--beam_size", "3"]
     values = espnet_options.list_option_values(options)
-    before = work.hash_files(values)
+    before = sharding.hash_files(values)
     assert list(before) == [str(path)]
     path.write_text("two")
-    assert work.hash_files(values) != before
-    key = work.fingerprint(options, before)
+    assert sharding.hash_files(values) != before
+    key = sharding.fingerprint(options, before)
     stored = json.loads(json.dumps(before))
-    assert key == work.fingerprint(options, stored)
-    assert key != work.fingerprint(options, {})
+    assert key == sharding.fingerprint(options, stored)
+    assert key != sharding.fingerprint(options, {})

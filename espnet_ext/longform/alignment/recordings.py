@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Word
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.files import write_json
 from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.shards import Shard
@@ -45,12 +45,12 @@ def align_recordings(
     paths in its config absolute. ``nj`` processes share the work, or one for each of
     ``ngpu`` GPUs.
     """
-    aligner = work.fingerprint(work.hash_files([config, model]))
+    aligner = sharding.fingerprint(sharding.hash_files([config, model]))
     planned: list[AlignmentShard] = []
     log = output / "log"
     gpus = min(ngpu, 1)  # of one process
     for name, words in texts.items():
-        stamp = work.stamp_files({name: str(files[name])})
+        stamp = sharding.stamp_files({name: str(files[name])})
         planned.append(
             AlignmentShard(
                 name=name,
@@ -58,7 +58,7 @@ def align_recordings(
                 log=str(log / f"align.{name}.log"),
                 options=(),
                 tables={},
-                key=work.fingerprint(aligner, list(words), stamp),
+                key=sharding.fingerprint(aligner, list(words), stamp),
                 audio=files[name],
                 words=tuple(words),
                 config=config,
@@ -67,7 +67,7 @@ def align_recordings(
             )
         )
     # A process per GPU, where there are any.
-    work.run_shards(
+    sharding.run_shards(
         [(output, planned)],
         align_recording,
         nj=ngpu or nj,
@@ -89,7 +89,7 @@ def align_recording(shard: AlignmentShard) -> None:
     from espnet_ext.longform.alignment.forced import load_aligner  # takes seconds
 
     model = load_aligner(shard.config, shard.model, choose_device(shard.ngpu))
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         words = []
         fault = ""
         try:

@@ -19,7 +19,7 @@ from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.decoding.settings import DecodeSettings, find_trained_seconds
 from espnet_ext.longform.noise import add_noise, find_noise
 from espnet_ext.text.word_times import read_regions
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.files import write_json
 from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.parallel import Place
@@ -64,7 +64,7 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None)
     """
     _check_regions(jobs)
     planned = [plan_recordings(job) for job in jobs]
-    work.run_shards(
+    sharding.run_shards(
         [(job.output, own) for job, own in planned],
         decode_recording,
         nj=nj,
@@ -136,8 +136,8 @@ def plan_recordings(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShar
     for name, value in vars(job).items():
         if name not in ("data", "output", "ngpu"):
             settings[name] = str(value)
-    inputs = work.fingerprint(
-        settings, work.hash_files(files), [str(path) for path in noise_files]
+    inputs = sharding.fingerprint(
+        settings, sharding.hash_files(files), [str(path) for path in noise_files]
     )
     shards = []
     # The longest first, so that no process is alone with one at the end. Sizes stand
@@ -147,7 +147,7 @@ def plan_recordings(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShar
         table = {"wav.scp": {recording: audio[recording]}}
         cut = tuple(regions.get(recording, ()))
         log = job.output / "log"
-        key = work.fingerprint(inputs, cut, work.stamp_files(table["wav.scp"]))
+        key = sharding.fingerprint(inputs, cut, sharding.stamp_files(table["wav.scp"]))
         shards.append(
             RecordingShard(
                 name=recording,
@@ -170,7 +170,7 @@ def decode_recording(shard: RecordingShard) -> None:
 
     if shard.is_done():  # the worker died after finishing it
         return
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         job = shard.job
         transcriber = load_transcriber(
             job.model_config,

@@ -27,7 +27,7 @@ from espnet_ext.text.windows import parse_window_id
 from espnet_ext.text.words import SPEAKER_CHANGE, Segment
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.upstream import options as espnet_options
-from espnet_ext.work import shards as work
+from espnet_ext.work import shards as sharding
 from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.parallel import Place
@@ -87,7 +87,7 @@ def decode_speakers(
         )
     planned = [(job.output, plan_shards(job, nj)) for job in jobs]
     ngpu = max(job.ngpu for job in jobs)
-    work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
+    sharding.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
     for output, shards in planned:
         _gather(output, [Path(shard.folder) for shard in shards])
     return sum(len(shard.tables["spans"]) for _, shards in planned for shard in shards)
@@ -136,11 +136,11 @@ def plan_shards(job: SpeakerDecoding, nj: int) -> list[Shard]:
         }
     )
     # A model is large: size and time have to do. Profiles are hashed.
-    inputs = work.fingerprint(
-        settings, work.stamp_files(model), work.hash_files(job.profiles)
+    inputs = sharding.fingerprint(
+        settings, sharding.stamp_files(model), sharding.hash_files(job.profiles)
     )
     shards = []
-    for number, keys in enumerate(work.balance(weights, count), start=1):
+    for number, keys in enumerate(sharding.balance(weights, count), start=1):
         paths = {key: spans[key].path for key in keys}
         tables = {
             "spans": {
@@ -156,7 +156,7 @@ def plan_shards(job: SpeakerDecoding, nj: int) -> list[Shard]:
                 log=str(job.output / "log" / f"decode.{number}.log"),
                 options=(settings,),
                 tables=tables,
-                key=work.fingerprint(inputs, tables, work.stamp_files(paths)),
+                key=sharding.fingerprint(inputs, tables, sharding.stamp_files(paths)),
             )
         )
     return shards
@@ -225,7 +225,7 @@ def decode_shard(shard: Shard) -> None:
     """
     if shard.is_done():  # its worker died after it had finished
         return
-    with work.attempt_shard(shard) as folder:
+    with sharding.attempt_shard(shard) as folder:
         job = json.loads(shard.options[0])
         model, to_words, rate = _load(
             job["config"], job["model"], choose_device(job["ngpu"])
