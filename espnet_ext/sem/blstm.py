@@ -30,7 +30,7 @@ class BLSTM(torch.nn.Module):
         """
         # Reversed within its own length, an utterance begins at frame 0 in both
         # directions, and padding comes last.
-        order = _reversal(lengths, x.size(1))
+        order = _make_reversal(lengths, x.size(1))
         ahead, _ = self.forwards(self.dropout(x))
         back, _ = self.backwards(_reorder(self.dropout(x), order))
         return torch.cat((ahead, _reorder(back, order)), dim=-1)
@@ -61,7 +61,7 @@ def initialise(lstm: torch.nn.LSTM) -> None:
         lstm.get_parameter("bias_ih_l0")[size : 2 * size] = 1.0
 
 
-def _reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
+def _make_reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
     """Return the order that reverses each utterance and keeps its padding, (B, T).
 
     The order is its own inverse.

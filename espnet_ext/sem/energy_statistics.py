@@ -60,7 +60,7 @@ class EnergyHistogram:
         """Return the number of bins, including those of zero energy."""
         return int(self.counts.sum()) + self.zeros
 
-    def density(self) -> np.ndarray:
+    def compute_density(self) -> np.ndarray:
         """Return the probability density of eta per dB, (edges - 1,).
 
         The density is that between the edges. Bins of zero energy count in the total,
@@ -69,14 +69,14 @@ class EnergyHistogram:
         # The first and the last count are of bins beyond the edges.
         return self.counts[1:-1] / (self.total * STEP_DB)
 
-    def share_below(self) -> np.ndarray:
+    def compute_share_below(self) -> np.ndarray:
         """Return the share of bins with eta below each edge: what is masked.
 
         Zero energy is included (P2, Fig. 1b).
         """
         return (np.cumsum(self.counts[:-1]) + self.zeros) / self.total
 
-    def energy_below(self) -> np.ndarray:
+    def compute_energy_below(self) -> np.ndarray:
         """Return the share r_e of the energy with eta below each edge (P2, eq. 4)."""
         return np.cumsum(self.energies[:-1]) / self.energies.sum()
 
@@ -227,8 +227,8 @@ def list_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
     marks = {}
     for eta in np.arange(-80.0, 1.0, 10.0).tolist():
         marks[f"{eta:g}"] = find_edge(eta)
-    share = histogram.share_below()
-    energy = histogram.energy_below()
+    share = histogram.compute_share_below()
+    energy = histogram.compute_energy_below()
     return {
         "utterances": histogram.utterances,
         "silent_utterances_left_out": histogram.silent,

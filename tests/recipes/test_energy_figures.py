@@ -37,20 +37,22 @@ def test_distribution_shows_density_and_both_shares():
     shown = histogram()
     figure = draw_distribution(shown, "toy")
     upper, lower = figure.axes
-    np.testing.assert_allclose(upper.lines[0].get_ydata(), shown.density())
+    np.testing.assert_allclose(upper.lines[0].get_ydata(), shown.compute_density())
     curves = {
         line.get_label(): line
         for line in lower.lines
         if len(line.get_xdata()) == len(EDGES_DB)
     }
     bins, energy = curves.values()
-    np.testing.assert_allclose(bins.get_ydata(), shown.share_below())
-    np.testing.assert_allclose(energy.get_ydata(), shown.energy_below())
+    np.testing.assert_allclose(bins.get_ydata(), shown.compute_share_below())
+    np.testing.assert_allclose(energy.get_ydata(), shown.compute_energy_below())
     assert [text.get_text() for text in lower.get_legend().get_texts()] == [
         r"$\eta = -20$ dB",
         *curves,
     ]
-    assert f"{100 * shown.share_below()[find_edge(-20.0)]:.1f} %" in texts(figure)
+    assert f"{100 * shown.compute_share_below()[find_edge(-20.0)]:.1f} %" in texts(
+        figure
+    )
     assert "1/dB" in upper.get_ylabel()
     assert "(dB)" in lower.get_xlabel()
     assert "toy: 1 utterances, 20,000 bins" in figure.get_suptitle()
@@ -65,7 +67,7 @@ def test_range_is_at_least_the_papers_and_hides_next_to_nothing():
     lowest, highest = shown_range(wide)
     assert lowest <= -90.0
     assert highest >= 10.0
-    assert wide.energy_below()[find_edge(highest)] >= 0.995
+    assert wide.compute_energy_below()[find_edge(highest)] >= 0.995
 
 
 def test_masks_show_the_spectrogram_and_what_is_left_of_it():

@@ -52,10 +52,10 @@ def test_shares_over_several_utterances_are_those_of_all_bins_together():
     assert histogram.total == eta.size
     for threshold in (-120.0, -90.0, -40.0, -20.0, -0.5, 0.0, 0.5, 10.0, 40.0):
         index = energy_statistics.find_edge(threshold)
-        assert histogram.share_below()[index] == pytest.approx(
+        assert histogram.compute_share_below()[index] == pytest.approx(
             (eta < threshold).mean(), abs=1e-12
         )
-        assert histogram.energy_below()[index] == pytest.approx(
+        assert histogram.compute_energy_below()[index] == pytest.approx(
             energy[eta < threshold].sum() / energy.sum(), rel=1e-9, abs=1e-15
         )
 
@@ -69,7 +69,7 @@ def test_density_is_numpys_histogram():
     expected, _ = np.histogram(
         eta[inside], bins=energy_statistics.EDGES_DB, density=True
     )
-    density = accumulated([energies]).density()
+    density = accumulated([energies]).compute_density()
     np.testing.assert_allclose(density, expected * inside.mean(), atol=1e-12)
 
 
@@ -80,10 +80,10 @@ def test_a_bin_on_the_threshold_is_not_below_it():
         10, 10
     )
     histogram = energy_statistics.count_bins(energies)
-    assert histogram.share_below()[energy_statistics.find_edge(0.0)] == pytest.approx(
-        0.94
-    )
-    assert histogram.share_below()[energy_statistics.find_edge(0.5)] == 1.0
+    assert histogram.compute_share_below()[
+        energy_statistics.find_edge(0.0)
+    ] == pytest.approx(0.94)
+    assert histogram.compute_share_below()[energy_statistics.find_edge(0.5)] == 1.0
 
 
 def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
@@ -95,7 +95,7 @@ def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
     for eta in example.kept:
         # float32 features against float64 energies: a bin may lie on the threshold.
         assert example.compute_masked_share(eta) == pytest.approx(
-            histogram.share_below()[energy_statistics.find_edge(eta)], abs=2e-4
+            histogram.compute_share_below()[energy_statistics.find_edge(eta)], abs=2e-4
         )
     assert (
         0.0
@@ -166,6 +166,6 @@ def test_values_are_plain(tmp_path):
     assert list(values["example"]["masked"]) == ["-40", "-20", "0"]
     assert (
         values["bins_below"]["-20"]
-        == histogram.share_below()[energy_statistics.find_edge(-20.0)]
+        == histogram.compute_share_below()[energy_statistics.find_edge(-20.0)]
     )
     assert values["bins"] == 198 * 40

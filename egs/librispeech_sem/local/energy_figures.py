@@ -49,9 +49,9 @@ def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
     bins of zero energy.
     """
     lowest, highest = PAPER_RANGE_DB
-    hidden_left = histogram.share_below() - histogram.zeros / histogram.total
+    hidden_left = histogram.compute_share_below() - histogram.zeros / histogram.total
     # The curve of the energy reaches 1 last.
-    hidden_right = 1.0 - histogram.energy_below()
+    hidden_right = 1.0 - histogram.compute_energy_below()
     while lowest > EDGES_DB[0] and hidden_left[find_edge(lowest)] > HIDDEN_SHARE:
         lowest -= 10.0
     while highest < EDGES_DB[-1] and hidden_right[find_edge(highest)] > HIDDEN_SHARE:
@@ -61,8 +61,10 @@ def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
 
 def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
     middles = EDGES_DB[:-1] + STEP_DB / 2.0
-    axes.plot(middles, histogram.density(), color=BLUE)
-    axes.fill_between(middles, histogram.density(), color=BLUE, alpha=0.15, linewidth=0)
+    axes.plot(middles, histogram.compute_density(), color=BLUE)
+    axes.fill_between(
+        middles, histogram.compute_density(), color=BLUE, alpha=0.15, linewidth=0
+    )
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("Probability density (1/dB)")
     title = r"(a) Probability density of $\eta$"
@@ -77,8 +79,13 @@ def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
 def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
     index = find_edge(MARKED_DB)
     curves = (
-        (histogram.share_below(), r"bins: cumulative density of $\eta$", BLUE, "-"),
-        (histogram.energy_below(), r"energy: $r_e(\eta)$", VERMILLION, "--"),
+        (
+            histogram.compute_share_below(),
+            r"bins: cumulative density of $\eta$",
+            BLUE,
+            "-",
+        ),
+        (histogram.compute_energy_below(), r"energy: $r_e(\eta)$", VERMILLION, "--"),
     )
     axes.axvline(
         MARKED_DB,

@@ -72,7 +72,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def print_summary(histogram: statistics.EnergyHistogram) -> None:
     index = statistics.find_edge(MARKED_DB)
-    masked, energy = histogram.share_below()[index], histogram.energy_below()[index]
+    masked, energy = (
+        histogram.compute_share_below()[index],
+        histogram.compute_energy_below()[index],
+    )
     zeros = histogram.zeros / histogram.total
     print(
         f"{histogram.utterances:,} utterances, {histogram.total:,} time-frequency bins"
