@@ -27,17 +27,17 @@ from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 BASE = "base"
 STORED = "own_system.yaml"  # in the folder of such a system: what it is
-# What the recipe gives on ESPnet's command line. A config that a training has left
-# holds it too, of that training.
+# Keys that are dropped from a given config: the recipe sets them on ESPnet's command
+# line, and a config that a training has left holds that training's values.
 GIVEN = re.compile(
     r"config|output_dir|ngpu|seed|resume|(src_)?(token_list|token_type|bpemodel)"
     r"|(train|valid)_(data_path.*|shape_file)|dist_.*|multiprocessing_distributed"
     r"|profiles|print_config|required|version|distributed|dry_run|collect_stats|stages"
 )
-# What a config of ESPnet's own recipes leaves to asr.sh or to its defaults, and the
-# recipes here do not.
+# Keys that configs of ESPnet's own recipes leave to asr.sh or to defaults. The recipes
+# here set them, so that a whole config takes them over from a section.
 TAKEN_OVER = ("normalize", "input_size", "features_conf", "chunk_conf")
-# names of folders and of files of configs that a run makes itself
+# Names of the folders and files that a run makes itself.
 RESERVED = re.compile(r"(stats|configs|results|log|decode|lm)(_.*)?|.*_growing")
 TOKENS = ("<blank>", "<unk>", "<sc>", "a", "b", "<sos/eos>")  # for a trial of a config
 Sections = Mapping[str, Mapping[str, Any]]
@@ -111,7 +111,7 @@ def read_stored_systems(expdir: Path, tag: str) -> Iterator[tuple[Path, StoredSy
     """
     for path in sorted(expdir.glob(f"*/{STORED}")):
         stored = check_settings(StoredSystem, read_yaml(path), str(path))
-        # others were trained with options that change systems, such as --clean_only
+        # A folder with another tag is of other options that change systems.
         if path.parent.name == f"{stored.name}{tag}":
             yield path, stored
 
@@ -122,11 +122,11 @@ def check_name(tables: Tables, sections: Sections, name: str) -> None:
         raise InputError(
             f"--name {name!r}: take letters, digits and . _ + -, as for a file"
         )
-    every = [row for table in tables.tables.values() for row in table.rows]
+    rows = [row for table in tables.tables.values() for row in table.rows]
     taken = {
         "system": tables.systems,
-        "row": {row.name for row in every},
-        "curve": {row.curve for row in every},
+        "row": {row.name for row in rows},
+        "curve": {row.curve for row in rows},
         "decoding": tables.decodings,
         "section": sections,
     }
@@ -158,23 +158,24 @@ def add_own_system(
         for key, value in given.content.items()
         if key != BASE and not GIVEN.fullmatch(key)
     }
-    options = changes.get("normalize_conf")
-    if isinstance(options, dict):
-        # the recipe makes the statistics
-        kept = {key: value for key, value in options.items() if key != "stats_file"}
+    normalize_conf = changes.get("normalize_conf")
+    if isinstance(normalize_conf, dict):
+        # The recipe makes the statistics, and names their file itself.
+        kept = dict(normalize_conf)
+        kept.pop("stats_file", None)
         changes["normalize_conf"] = kept
     chosen = {each: tables.tables[each] for each in given.tables}
     of_base = None if trained.section else base
     like = _find_similar_system(tables, list(chosen.values()), trained, of_base, place)
     if base is None:
-        # a whole config, over which nothing is merged
+        # A whole config takes from the tables' system only what it leaves open.
         config = {**_inherit_settings(sections, like, trained), **changes}
     else:
         below = _choose_base_config(sections, like, trained, base, place)
         config = deep_merge(below, changes)
     system = like.model_copy(update={"name": name})
     if not trained.section:
-        # the section holds all of the config: the size and overrides of ``like`` too
+        # Size and overrides of ``like`` are in the new section already.
         system = system.model_copy(
             update={"config": name, "overrides": {}, "size": None}
         )
@@ -236,7 +237,8 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
         if trained.command == "mt_train":
             words += ["--src_token_list", str(folder / "tokens.txt")]
         if needs_statistics(config):
-            # ESPnet reads them, and compares them with no features before the first
+            # ESPnet reads statistics when it builds the model, and uses them only on
+            # features, of which a dry run has none: any numbers do.
             made_up = np.ones(80)
             np.savez(folder / "s.npz", count=2, sum=made_up, sum_square=made_up)
             words += ["--normalize_conf", f"stats_file={folder / 's.npz'}"]
@@ -252,9 +254,9 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
     if tried.returncode == 0:
         return
     said = [line for line in tried.stderr.splitlines() if line.strip()] or ["nothing"]
-    # ESPnet logs before it; the error comes last
+    # Above the error there are lines of ESPnet's log.
     reason = said[-1].removeprefix("error: ")
-    # the user knows the file that was given, not the copy that was tried
+    # The user knows the file that was given, not the copy that was tried.
     for copy in (f"{folder}/config.yaml: ", f" (from {folder}/config.yaml)"):
         reason = reason.replace(copy, "")
     raise InputError(f"--{own.option} {own.source}: {reason}")
@@ -262,7 +264,8 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
 
 def needs_statistics(config: Mapping[str, Any]) -> bool:
     """Return whether a training config normalises by statistics of its training set."""
-    # ESPnet takes "none" and "null" for None; utterance_mvn takes those of an utterance
+    # ESPnet takes "none" and "null" for None; utterance_mvn normalises an utterance by
+    # its own statistics.
     return config.get("normalize") not in (None, "none", "null", "utterance_mvn")
 
 
@@ -278,21 +281,22 @@ def _find_similar_system(
     The system is the base, otherwise that of the baseline or of the first row of its
     kind.
     """
-    there = {
+    of_kind = {
         name: system
         for name, system in tables.systems.items()
         if system.kind == trained.kind
     }
     if base is not None:
-        if base not in there:
-            raise InputError(f"{place}: no system {base!r}; {list_known(list(there))}")
-        return there[base]
+        if base not in of_kind:
+            known = list_known(list(of_kind))
+            raise InputError(f"{place}: no system {base!r}; {known}")
+        return of_kind[base]
     candidates = [tables.rows[table.baseline] for table in chosen if table.baseline]
     for table in chosen:
         candidates += table.rows
     for row in candidates:
-        if row.system in there:
-            return there[row.system]
+        if row.system in of_kind:
+            return of_kind[row.system]
     ids = " ".join(table.id for table in chosen)
     raise InputError(
         f"table {ids} has no system that is trained: choose another --table"
@@ -323,21 +327,22 @@ def _add_rows(tables: Tables, table: Table, system: System, like: System) -> Tab
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
     if not rows or not table.rates:
         return table
-    # the system that it is like may have no row here
+    # The system that it is like may have no row in this table.
     names = {row.system for row in rows}
-    model = like.name if like.name in names else rows[0].system
-    same = [row for row in rows if row.system == model]
-    if not same[0].curve:
-        same = same[:1]
+    pattern = like.name if like.name in names else rows[0].system
+    pattern_rows = [row for row in rows if row.system == pattern]
+    # A curve has a row for each of its points; elsewhere one row stands for the system.
+    if not pattern_rows[0].curve:
+        pattern_rows = pattern_rows[:1]
     added = []
-    for row in same:
+    for row in pattern_rows:
         curve = f"{row.curve} by {system.name}" if row.curve else ""
         new = replace(
             row,
             name=curve or system.name,
             curve=curve,
             system=system.name,
-            paper=dict.fromkeys(row.paper),  # which has no such system
+            paper=dict.fromkeys(row.paper),  # no numbers: the paper has no such system
         )
         added.append(new)
     return replace(table, rows=(*table.rows, *added))

@@ -42,17 +42,18 @@ from espnet_ext.work.files import atomic_write, write_json
 
 DATA = "data"  # the stage that checks the corpora and writes their data dirs
 FAULTS = "faults"  # in the names of files with the faults of a corpus
-# Utterances of a set besides the longest, unless fewer fill a batch three times.
-SPEAKERS = 8
-OF_EACH = 6
-FEW_SECONDS = 900.0  # of these, whatever a batch holds
+# Utterances of a set besides the longest: some of each of several speakers, up to this
+# length together or that of a batch.
+SPREAD_SPEAKERS = 8
+UTTERANCES_OF_SPEAKER = 6
+SPEAKERS_SECONDS = 900.0
 # Utterances of a test set, half of them the longest; fewer if they are long recordings,
 # which are decoded whole.
 TEST_UTTERANCES = 4
 TEST_SECONDS = 1_800.0
-# Of the text of a language model: the longest SENTENCES of the first AMONG.
-SENTENCES = 4_000
-AMONG = 400_000
+# A language model is rehearsed on the longest of the sentences that are read.
+LM_SENTENCES = 4_000
+LM_SENTENCES_READ = 400_000
 SAMPLE_RATE = 16_000
 USUAL_SECONDS = 10.0  # of utterances of unknown length
 # Recordings of mixed sets, by how their names begin.
@@ -390,20 +391,20 @@ def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> s
     return (
         _take_seconds(longest, seconds, durations)
         | _take_seconds(even, seconds, durations)
-        | _take_seconds(of_speakers, max(seconds, FEW_SECONDS), durations)
+        | _take_seconds(of_speakers, max(seconds, SPEAKERS_SECONDS), durations)
     )
 
 
 def _take_of_speakers(data: DataDir, durations: Mapping[str, float]) -> list[str]:
     """Return utterances of all lengths of several speakers, one of each in turn."""
     speakers = sorted(data.spk2utt)
-    stride = max(1, len(speakers) // SPEAKERS)
+    stride = max(1, len(speakers) // SPREAD_SPEAKERS)
     own = []
-    for speaker in speakers[::stride][:SPEAKERS]:
+    for speaker in speakers[::stride][:SPREAD_SPEAKERS]:
         keys = data.spk2utt[speaker].split()
         keys.sort(key=lambda key: durations.get(key, 0.0))
-        step = max(1, len(keys) // OF_EACH)
-        own.append(keys[::step][:OF_EACH])
+        step = max(1, len(keys) // UTTERANCES_OF_SPEAKER)
+        own.append(keys[::step][:UTTERANCES_OF_SPEAKER])
     # in turn, since those after the limit in seconds are not taken
     in_turn = []
     for turn in zip_longest(*own):
@@ -433,8 +434,8 @@ def shorten_text(run: Run) -> Run:
     text = run.path("lm_text") or run.corpus / LM_TEXT
     if not text.is_file():
         return run
-    first = islice(read_sentences((text,)), AMONG)
-    few = sorted(first, key=len, reverse=True)[:SENTENCES]
+    first = islice(read_sentences((text,)), LM_SENTENCES_READ)
+    few = sorted(first, key=len, reverse=True)[:LM_SENTENCES]
     path = run.datadir / "lm_text.txt"
     with atomic_write(path) as file:
         file.writelines(f"{line}\n" for line in few)

@@ -127,7 +127,7 @@ def test_a_recogniser_below_all_systems(prepared):
     (system,) = run.systems
     assert (system.name, system.kind, system.method) == ("mine", "merge", "block")
     module = load_script(EGS / "libricss_stitch" / "recipe.py")
-    assert module.recogniser_folder(run, "") == run.expdir / "recogniser_mine"
+    assert module.locate_recogniser(run, "") == run.expdir / "recogniser_mine"
     config = yaml.safe_load(module.write_recogniser_config(run).read_text())
     assert config == deep_merge(
         plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}}
