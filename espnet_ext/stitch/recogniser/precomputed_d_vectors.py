@@ -45,7 +45,7 @@ def write_d_vectors(
     ``parallel`` is that of
     :func:`espnet_ext.work.parallel.map_shards`, and with ``ngpu`` 1 worker processes
         take a GPU each in turn. Raises
-    InputError for bad audio, by recording.
+    Raises InputError for bad audio, by recording.
     """
     # The network is not trained, so that its output of a recording never changes.
     audio = audio_tables.read_audio_table(data)

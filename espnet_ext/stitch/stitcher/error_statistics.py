@@ -123,7 +123,9 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
         outcomes: dict[Place, list[Outcome]] = {}
         windows = next(iter(speakers.values()), ())
         for number, window in enumerate(windows):
-            inside = [word for word in words if word.inside(window.start, window.end)]
+            inside = [
+                word for word in words if word.lies_between(window.start, window.end)
+            ]
             heard = {speaker: own[number].words for speaker, own in speakers.items()}
             # The recording's own start and end cut no word.
             is_last = number + 1 == len(windows)

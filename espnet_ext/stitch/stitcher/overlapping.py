@@ -85,7 +85,7 @@ def check_overlap(windows: Windows, least: float = 0.5) -> None:
                 "overlap by half"
             )
     for left, right in zip(windows, windows[2:], strict=False):
-        if _do_overlap(left, right):
+        if _are_overlapping(left, right):
             raise InputError(
                 f"{left.recording}: windows {left.window} and {right.window} "
                 "overlap: merge them by time (--method "
@@ -94,7 +94,7 @@ def check_overlap(windows: Windows, least: float = 0.5) -> None:
             )
 
 
-def _do_overlap(left: Segment, right: Segment) -> bool:
+def _are_overlapping(left: Segment, right: Segment) -> bool:
     return left.end > right.start + _TOLERANCE
 
 
@@ -176,7 +176,7 @@ class _EvenWords:
         self.middles = np.array([item.word.middle for item in words])
         self.owners = np.array([item.window for item in words])  # rising
         self.within = within
-        overlaps = [_do_overlap(left, right) for left, right in pairwise(windows)]
+        overlaps = [_are_overlapping(left, right) for left, right in pairwise(windows)]
         # joined[n]: window n overlaps with the one before; nothing is before the first
         # or after the last
         self.joined = [False, *overlaps, False]

@@ -75,7 +75,7 @@ def serialise_windows(
     - ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5
       ... and 2, 4, 6 ... (from 1).
     - ``alignment``: the words of odd and of even windows, aligned with the fewest
-      edits, as P4 does, or if ``within`` is given and words have times only within so
+      edits, as P4 does; if ``within`` is given and words have times, only within that
       many seconds; ``<gap>`` where one of the two has no token. P4 joins each by
       ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never paired
       with a word.
@@ -121,10 +121,8 @@ def _serialise_aligned(
 
     On each side a change of windows comes before the first word of the new window.
     """
-    at = [
-        0,
-        1,
-    ]  # the window that each side is in; windows of a side are every other one
+    # The window that each side is in; a side has every other window.
+    at = [0, 1]
     changes = ((WINDOW_CHANGE, GAP), (GAP, WINDOW_CHANGE))
     for pair in align_windows(windows, within):
         for side, heard in enumerate(pair):
@@ -206,7 +204,9 @@ def make_examples(
                         f"the same id {name}: rename a recording or a speaker"
                     )
                 sources = serialise_windows(number_windows(part), style, within)
-                target = tuple(word.text for word in own if word.inside(start, end))
+                target = tuple(
+                    word.text for word in own if word.lies_between(start, end)
+                )
                 examples[name] = StitchExample(name, part, sources, target)
     return list(examples.values())
 

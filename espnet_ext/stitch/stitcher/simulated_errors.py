@@ -44,7 +44,7 @@ class SpokenWord(NamedTuple):
     def text(self) -> str:
         return self.word.text
 
-    def inside(self, start: float, end: float) -> bool:
+    def lies_between(self, start: float, end: float) -> bool:
         """Return whether the word's middle lies between two times, in seconds."""
         return start <= self.word.middle < end
 
@@ -219,7 +219,7 @@ class _Listener:
         # A recogniser gives a whole utterance to one speaker, in each window anew.
         given: dict[int, str] = {}
         for number, word in enumerate(self.words):
-            if not word.inside(start, end):
+            if not word.lies_between(start, end):
                 continue
             if word.turn not in given:
                 given[word.turn] = self._draw_speaker(word.speaker)
