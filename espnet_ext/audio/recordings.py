@@ -255,10 +255,10 @@ def open_recording(
 ) -> Iterator[RecordingAudio]:
     """Open an audio file of any format, at the usual level and ``rate`` in Hz.
 
-    Its id is ``name`` or, without one, that of the file.
-    The file is read once to its end before anything is made from it; PyAV reads what
-    libsndfile cannot. Raises InputError: as :class:`RecordingAudio`; PyAV is needed but
-    not installed, or cannot read the file either.
+    The recording's id is ``name`` or, without one, the file's name. The file is read
+    once to its end before anything is made from it; PyAV reads what libsndfile cannot.
+    Raises InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or
+    cannot read the file either.
     """
     name = name or "_".join(path.stem.split())
     with make_readable(path) as audio, RecordingAudio(name, audio, rate) as recording:
@@ -282,11 +282,11 @@ def _find_level(name: str, path: str, changed: int) -> Level:
 
 @contextmanager
 def make_readable(path: Path, track: int | None = None) -> Iterator[Path]:
-    """Give the file, or a temporary one if soundfile cannot read all of it.
+    """Yield the file, or a temporary WAV if soundfile cannot read all of it.
 
-    PyAV makes that. ``track`` is the number of an audio track, from 1; None: as
-    :func:`~espnet_ext.audio.decoding.decode_to_wav` chooses. Raises InputError: PyAV is
-    needed but not installed, cannot read the file either, there is no such track, or
+    PyAV decodes into the WAV. ``track`` is the number of an audio track, from 1; None:
+    as :func:`~espnet_ext.audio.decoding.decode_to_wav` chooses. Raises InputError: PyAV
+    is needed but not installed, cannot read the file either, there is no such track, or
     the file breaks off.
     """
     reason = find_path_fault(path) or find_fault(path)
@@ -298,7 +298,8 @@ def make_readable(path: Path, track: int | None = None) -> Iterator[Path]:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / path.name  # what it holds tells the format
+        # The old ending may stay: soundfile goes by the content.
+        target = Path(folder) / path.name
         decode_to_wav(path, target, track)
         copy_times(path, target)
         with name_original(path, target):
@@ -317,8 +318,8 @@ def name_original(path: Path, copy: Path) -> Iterator[None]:
 def split_channels(path: Path, folder: Path) -> dict[str, Path]:
     """Write each channel of a file into a file of its own: ``channel1`` -> file.
 
-    soundfile must read the file. Raises InputError: the file has one channel, or all
-    have the same samples.
+    soundfile must be able to read the file. Raises InputError: the file has one
+    channel, or all have the same samples.
     """
     with RecordingAudio(path.stem, path) as audio, ExitStack() as files:
         channels = audio.channels
@@ -355,7 +356,7 @@ def split_channels(path: Path, folder: Path) -> dict[str, Path]:
 def find_path_fault(path: Path) -> str:
     """Return why a path cannot be read to an end, or nothing if it can.
 
-    It is one line without the path.
+    The reason is one line without the path.
     """
     try:
         status = path.stat()

@@ -141,7 +141,7 @@ def _check_segments(
     audio: Mapping[str, Inspected],
     faults: Faults,
 ) -> None:
-    """Make faults of recordings and segments those of utterances."""
+    """Pass faults of recordings and segments on to their utterances."""
     spoken = defaultdict(list)
     for key, segment in (data.segments or {}).items():
         spoken[parse_segment_recording(segment)].append(key)
@@ -201,7 +201,7 @@ def find_folders(
     places = LAYOUTS[layout]
     holds = ", ".join(own[0] for part, own in places.items() if part != VALID)
     corpus = require_corpus(corpus_dir, holds)
-    # SEAME's part to watch a training on, for one, is only looked for in its layout.
+    # What a layout lacks is not looked for, such as ``valid``, which only SEAME has.
     known = {*places, MANDARIN, *folders, *(parts or ())}
     paths = {}
     for part in PARTS:

@@ -206,9 +206,9 @@ class ScoredPrefixes:
         visible = earlier.tril(known).expand(count, -1, -1)
         if shown is not None:
             visible = visible & shown.unsqueeze(1)
-        self._visible = self._by_node(visible)
+        self._visible = self._arrange_by_node(visible)
 
-    def _by_node(self, x: torch.Tensor) -> torch.Tensor:
+    def _arrange_by_node(self, x: torch.Tensor) -> torch.Tensor:
         """Rearrange values per token, (n, new, L), to values per node.
 
         Returns (n, new, all nodes of the group), 0 at nodes that are not on the path.
@@ -236,9 +236,9 @@ class ScoredPrefixes:
         values = join_groups(values, self.tree.groups)
         self.tree.write(slot, self._first, keys, values)
         if weights is not None:
-            weights = self._by_node(weights)
+            weights = self._arrange_by_node(weights)
         if bias is not None:
-            bias = self._by_node(bias)
+            bias = self._arrange_by_node(bias)
         keys, values = self.tree.read(slot, self._end)
         return attend(
             attention,

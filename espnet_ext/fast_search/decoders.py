@@ -111,11 +111,11 @@ def quantise(
     classes = {getattr(torch.nn, name) for name in names}
     number_format = getattr(torch, dtype or "qint8")
 
-    def quantised(module: torch.nn.Module) -> torch.nn.Module:
+    def quantise_module(module: torch.nn.Module) -> torch.nn.Module:
         return quantize_dynamic(module, classes, dtype=number_format)
 
     encoder = speech2text.asr_model.encoder
-    fewer_bits = quantised(encoder)
+    fewer_bits = quantise_module(encoder)
     if _list_classes(fewer_bits) <= _list_classes(encoder):
         raise InputError(
             f"quantize_asr_model: of {', '.join(names)} nothing in this encoder "
@@ -130,7 +130,7 @@ def quantise(
     decoder = speech2text.beam_search.full_scorers.get("decoder")
     if isinstance(decoder, CachedTransformerDecoder):
         speech2text.beam_search = _replace_decoder(
-            speech2text.beam_search, quantised(decoder)
+            speech2text.beam_search, quantise_module(decoder)
         )
     if isinstance(speech2text, WholeSets):
         speech2text.exact = exact

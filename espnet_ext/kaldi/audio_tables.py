@@ -63,10 +63,10 @@ def check_audio(
 ) -> None:
     """Look at the headers of audio files.
 
-    After a failure, decode them to see whether one is the cause. InputError names
-    the first that cannot be opened, has no samples, breaks off, or has another sampling
-    rate than ``rate`` in Hz; with ``decode`` also if it is corrupt, or holds NaN or
-    infinite samples.
+    After a failure, decode them to see whether one is the cause. Raises InputError
+    names the first that cannot be opened, has no samples, breaks off, or has another
+    sampling rate than ``rate`` in Hz; with ``decode`` also if it is corrupt, or holds
+    NaN or infinite samples.
     """
     from espnet_ext.audio.files import inspect_audio
 

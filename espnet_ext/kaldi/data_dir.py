@@ -110,7 +110,7 @@ _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNOR
 def parse_segment(value: str) -> KaldiSegment:
     """Parse ``recording start end``.
 
-    ValueError if it is not a name and two finite numbers.
+    Raises ValueError if it is not a name and two finite numbers.
     """
     recording, start, end = value.split()
     return KaldiSegment(recording, parse_number(start), parse_number(end))
@@ -119,8 +119,8 @@ def parse_segment(value: str) -> KaldiSegment:
 def parse_number(text: str) -> float:
     """Parse a finite number as Kaldi reads it.
 
-    ValueError for what only Python takes for one, such as ``1_0`` or digits that are
-    not ASCII.
+    Raises ValueError for what only Python takes for one, such as ``1_0`` or digits that
+    are not ASCII.
     """
     if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
         raise ValueError(text)

@@ -41,7 +41,7 @@ def _keep_keys(table: Mapping | None, keys: Sequence[str]) -> dict | None:
 def choose_spread(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers.
 
-    InputError if there are fewer.
+    Raises InputError if there are fewer.
     """
     utterances = data.utterances
     if not 1 <= count <= len(utterances):
@@ -67,7 +67,7 @@ def choose_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
 def choose_after_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose the utterances that :func:`choose_first_per_speaker` leaves.
 
-    InputError if it leaves none.
+    Raises InputError if it leaves none.
     """
     left = sorted(data.utt2spk.keys() - choose_first_per_speaker(data, count))
     if not left:

@@ -83,9 +83,9 @@ def _parse_span(
 def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
     """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one.
 
-    A segment is cut at the file's end. InputError if the file is missing or cannot be
-    decoded, has another rate than ``rate`` in Hz or several channels, or if the
-    utterance has no samples, or some that are NaN or infinite.
+    A segment is cut at the file's end. Raises InputError if the file is missing or
+    cannot be decoded, has another rate than ``rate`` in Hz or several channels, or if
+    the utterance has no samples, or some that are NaN or infinite.
     """
     if is_mix(span.path):
         samples, _ = read_mix(span.path, rate)

@@ -258,7 +258,7 @@ def _order_recordings(
 def read_schedule(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
     """Return the schedule and the number of passes of a ``chunk_conf``.
 
-    InputError for unknown or impossible settings.
+    Raises InputError for unknown or impossible settings.
     """
     settings = dict(chunk_conf)
     passes = settings.pop("passes", 1)

@@ -162,7 +162,7 @@ class LongFastConformerEncoder(AbsEncoder):
         # Without what pads all utterances, as in a part of a larger batch.
         x, lengths = self.subsampling(xs_pad[:, : int(ilens.max())], ilens)
         frames = x.size(1)
-        padding = Padding.of(lengths, frames)
+        padding = Padding.from_lengths(lengths, frames)
         turned = None
         if self.positions == "rotary":
             turned = compute_rotation(

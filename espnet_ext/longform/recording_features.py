@@ -119,7 +119,7 @@ class RecordingFeatures:
         """Return mean and deviation of each channel over the recording.
 
         The recording is read once, with constant memory. Frames of digital silence are
-        left out: they are regions that were silenced on purpose. NoSpeech if the
+        left out: they are regions that were silenced on purpose. Raises NoSpeech if the
         recording is shorter than a frame, or silent throughout.
         """
         frames = 0
@@ -213,7 +213,7 @@ def _leave_out(
 ) -> None:
     """List the recordings without speech in a file.
 
-    InputError if they are more than a share of all.
+    Raises InputError if they are more than a share of all.
     """
     if not silent:
         file.unlink(missing_ok=True)

@@ -22,8 +22,8 @@ from espnet_ext.scoring.error_rate import (
 )
 from espnet_ext.scoring.score import Score
 
-# Both heads, of an utterance and of a speaker, then the three rows. The numbers are as
-# long as int() reads in an instant.
+# Both heads, of an utterance and of a speaker, then the three rows. Numbers have 15
+# digits at most: int() refuses some thousands.
 _BLOCK = re.compile(
     r"(?:id: \((.+)\)\nScores: \(#C #S #D #I\) ([0-9]{1,15}(?: [0-9]{1,15}){3})"
     r"|recording (\S+), speaker (.+?)(?: \(not in the reference\))?)\n"

@@ -323,14 +323,14 @@ def drop_training(
     config = convert_to_espnet2(config, source) if is_espnet3(config) else config
     kept = {key: TRAINING.get(key, value) for key, value in config.items()}
     if "preprocessor_conf" in kept:  # rooms, noises and tables of speakers
-        kept["preprocessor_conf"] = _without_paths(kept["preprocessor_conf"])
+        kept["preprocessor_conf"] = _drop_paths(kept["preprocessor_conf"])
     return kept
 
 
-def _without_paths(value: Any) -> Any:
+def _drop_paths(value: Any) -> Any:
     """Return a value of a config with None in place of each path."""
     if isinstance(value, Mapping):
-        return {key: _without_paths(item) for key, item in value.items()}
+        return {key: _drop_paths(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_paths(item) for item in value]
+        return [_drop_paths(item) for item in value]
     return None if isinstance(value, str) and "/" in value else value

@@ -295,7 +295,7 @@ def write_pages(recipe_dir: str | Path) -> list[Path]:
 def verify_pages(recipe_dir: str | Path) -> list[Path]:
     """Render the pages of a recipe again from its scores, and return them.
 
-    InputError names a line that differs, or a picture that is missing.
+    The InputError names a line that differs, or a picture that is missing.
     """
     pages = render_pages(recipe_dir)
     for path, text in pages.items():

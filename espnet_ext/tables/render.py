@@ -232,7 +232,7 @@ def lay_out_claims(claims: Iterable[ClaimResult]) -> Grid:
                 claim.claim.text,
                 f"{claim.design.corpus}, {claim.design.scale}",
                 ", ".join(claim.baselines),
-                "; ".join(_paper_effects(claim)) or NOTHING,
+                "; ".join(_format_paper_effects(claim)) or NOTHING,
                 "; ".join(effects) or NOTHING,
                 claim.verdict_text,
                 format_p(claim.p_corrected),
@@ -255,7 +255,7 @@ def lay_out_claims(claims: Iterable[ClaimResult]) -> Grid:
     return Grid(head, tuple(rows))
 
 
-def _paper_effects(claim: ClaimResult) -> list[str]:
+def _format_paper_effects(claim: ClaimResult) -> list[str]:
     """Write the paper's effect on each of its sets; against several rows, the least."""
     least: dict[str, float] = {}
     for test in claim.tests:

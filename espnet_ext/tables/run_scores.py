@@ -62,9 +62,9 @@ def gather_scores(
 
     Scores are in ``<system>/seed<N>/decode_<decoding>/<test set>``, quantities in
     ``<system>/<quantity>.json``. What is not there, or lacks a measure, has not run.
-    ``tags`` end the names of systems' and of decodings' folders. InputError for scores
-    that cannot be compared: they differ in normalisation or unit, or in utterances,
-    references or speakers.
+    ``tags`` end the names of systems' and of decodings' folders. Raises InputError for
+    scores that cannot be compared: they differ in normalisation or unit, or in
+    utterances, references or speakers.
     """
     expdir = Path(expdir)
     of_systems, of_decodings = tags

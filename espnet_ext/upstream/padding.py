@@ -26,12 +26,12 @@ class Padding:
     groups: tuple[tuple[torch.Tensor, int], ...]
 
     @classmethod
-    def of(cls, lengths: torch.Tensor, max_length: int) -> Self | None:
+    def from_lengths(cls, lengths: torch.Tensor, max_length: int) -> Self | None:
         """Return the padding of a batch; None if there is none.
 
         Arguments are those of :func:`mark_valid_frames`.
 
-        >>> padding = Padding.of(torch.tensor([3, 1, 3]), 3)
+        >>> padding = Padding.from_lengths(torch.tensor([3, 1, 3]), 3)
         >>> [(rows.tolist(), length) for rows, length in padding.groups]
         [([1], 1), ([0, 2], 3)]
         """

@@ -37,10 +37,10 @@ from espnet_ext.whisper.model import (
 from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.settings import Count, Flag, StrictMapping
 
-# seconds of silence after a window, in place of up to 30 s: windows of 8 s take a third
-# of the time
+# Seconds of silence after a window, in place of up to 30 s: windows of 8 s take a third
+# of the time.
 PADDING = 2
-TOGETHER = 16  # windows of the same length that are recognised as one batch
+WINDOWS_PER_BATCH = 16  # windows of the same length that are recognised as one batch
 _WINDOWS_OF_A_SHARD = 200
 
 
@@ -53,7 +53,7 @@ class WhisperSearch(StrictMapping):
     """
 
     digits: Flag = True
-    # nobody speaks faster, but a search that repeats itself would run on
+    # Nobody speaks faster, but a search that repeats itself would run on.
     tokens_per_second: Count = 6
     spare_tokens: Count = 6
 
@@ -74,8 +74,8 @@ class WindowWhisper:
         if not search.digits:
             vocabulary = self._network.hf_tokenizer.get_vocab()
             for piece, id in sorted(vocabulary.items(), key=lambda item: item[1]):
-                # Symbols have digits too, those of times: they come after the text's
-                # pieces, of which the end is the first.
+                # Symbols of times have digits, too. They have larger ids than pieces of
+                # text; the end of the text is the first symbol.
                 if id < self._tokenizer.eot and any(map(str.isdigit, piece)):
                     self._suppressed.append(id)
 
@@ -92,9 +92,9 @@ class WindowWhisper:
             lengths.setdefault(min(TRAINED_WINDOW, padded), []).append(index)
         found: dict[int, tuple[Word, ...]] = {}
         for seconds, indices in lengths.items():
-            for batch in batched(indices, TOGETHER):
-                own = [windows[index] for index in batch]
-                heard = self._recognise_batch(own, seconds)
+            for batch in batched(indices, WINDOWS_PER_BATCH):
+                of_batch = [windows[index] for index in batch]
+                heard = self._recognise_batch(of_batch, seconds)
                 found |= zip(batch, heard, strict=True)
         return [found[index] for index in range(len(windows))]
 
@@ -118,23 +118,23 @@ class WindowWhisper:
         encoded = model.encode(storage, to_cpu=False)
         prompt = [*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]
         search = self._search
-        most = find_token_limit(seconds, search.tokens_per_second, search.spare_tokens)
+        limit = find_token_limit(seconds, search.tokens_per_second, search.spare_tokens)
         results = model.generate(
             encoded,
             [prompt] * len(windows),
             beam_size=1,
-            max_length=2 * most,  # it halves the length that it is given
+            max_length=2 * limit,  # CTranslate2 halves what it is given
             suppress_tokens=self._suppressed,
         )
         tokens = []
         spoken = []  # frames of each window without its padding
         for result, samples in zip(results, windows, strict=True):
-            # From the end on there are symbols.
+            # Symbols are left out; their ids begin with that of the end.
             ids = result.sequences_ids[0]
             tokens.append([token for token in ids if token < self._tokenizer.eot])
             # The encoder halves the frames, and the aligner needs one at least.
-            own = max(2, len(samples) * FRAMES_PER_SECOND // RATE)
-            spoken.append(min(frames, own))
+            own_frames = max(2, len(samples) * FRAMES_PER_SECOND // RATE)
+            spoken.append(min(frames, own_frames))
         aligned = self._network.find_alignment(self._tokenizer, tokens, encoded, spoken)
         for words in aligned:
             parts = []
@@ -186,7 +186,7 @@ def decode_turns(
                 f"{references}: {recording} has no turns: give the references of "
                 "these recordings"
             )
-    # windows of the same length come together
+    # Windows of the same length come together.
     keys = sorted(spans, key=lambda key: (-float(durations[key]), key))
     shards = []
     for number, part in enumerate(batched(keys, _WINDOWS_OF_A_SHARD), start=1):

@@ -150,7 +150,7 @@ def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
     )
     results = []
     for out in (
-        attention(x, Padding.of(lengths, 9), turned),
+        attention(x, Padding.from_lengths(lengths, 9), turned),
         masked(attention, x, torch.arange(9) < lengths.unsqueeze(1), turned),
     ):
         gradients = torch.autograd.grad(

@@ -71,8 +71,8 @@ class Aligner:
     def step(self, posteriors: np.ndarray) -> list[Word]:
         """Take the next frames, (frames, vocabulary), and return the aligned words.
 
-        Their times are in frames. InputError if the recording does not agree with the
-        transcript over ``longest`` frames.
+        Their times are in frames. Raises InputError if the recording does not agree
+        with the transcript over ``longest`` frames.
         """
         # Parts are joined only when a cut is looked for: joining each would copy all
         # that is held, again and again.
@@ -222,8 +222,8 @@ class RecordingAligner:
     def align_words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
         """Return the words of an audio file with their times in seconds.
 
-        ``texts`` stay as they are written. InputError for audio that cannot be read, or
-        does not agree with the words, or words without tokens.
+        ``texts`` stay as they are written. Raises InputError for audio that cannot be
+        read, or does not agree with the words, or words without tokens.
         """
         own = self.transcriber
         model = own.model

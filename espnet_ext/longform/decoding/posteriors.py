@@ -207,8 +207,8 @@ class LongModel:
 
         Posteriors of a frame are averaged over all windows that cover it. A window has
         ``seconds``, the next one starts ``stride`` of it later, and ``batch`` windows
-        are encoded at once. Memory grows with these, not with the recording. InputError
-        if posteriors are NaN, or a window has no frame.
+        are encoded at once. Memory grows with these, not with the recording. Raises
+        InputError if posteriors are NaN, or a window has no frame.
         """
         mean = PosteriorMean()
         frames = round(seconds / self.frame_seconds)

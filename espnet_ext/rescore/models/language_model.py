@@ -64,7 +64,7 @@ def load(
     place, file = locate_model(name)
     try:
         # Missing weights are checked below; those of other layers do not matter.
-        with quiet():
+        with silence_transformers():
             # False and not None, the default: transformers would ask on the terminal
             # whether to run the model's code.
             tokenizer = AutoTokenizer.from_pretrained(
@@ -127,7 +127,7 @@ def forget_gguf(model: PreTrainedModel) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Hide progress bars and warnings of transformers and of the hub's client.
 
     The client would name each of its attempts.
@@ -177,7 +177,7 @@ def read_config(name: str | Path) -> PreTrainedConfig:
     """Return the config of a model."""
     place, file = locate_model(name)
     try:
-        with quiet():
+        with silence_transformers():
             return AutoConfig.from_pretrained(place, trust_remote_code=False, **file)
     except Exception as error:
         # Mostly OSError and ValueError, of a GGUF file also what its reader raises.
@@ -297,13 +297,13 @@ class LmScorer(torch.nn.Module):
         """
         raise NotImplementedError
 
-    def precision(self) -> torch.autocast:
+    def use_precision(self) -> torch.autocast:
         """Compute in this block with the precision that ``amp`` asks for."""
         return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.amp)
 
     def forward(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Return :meth:`terms`, computed with the precision that ``amp`` asks for."""
-        with self.precision():
+        with self.use_precision():
             return self.terms(chunk)
 
     def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -422,7 +422,7 @@ class LmScorer(torch.nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that both ``transformers`` and ``load_lm`` load."""
-        with quiet():
+        with silence_transformers():
             self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         write_json(Path(folder) / SETTINGS, self.settings())

@@ -25,7 +25,7 @@ from espnet_ext.work.settings import StrictMapping, read_settings, require_one_o
 
 # Lists that share forward passes: enough to find hypotheses of similar length, few
 # enough for the memory.
-TOGETHER = 64
+LISTS_AT_ONCE = 64
 
 
 def score_nbest(scorer: LmScorer, lists: Sequence[NBest]) -> list[list[float]]:
@@ -44,9 +44,9 @@ def score_lists(
     """
     names = names or [f"N-best list {number}" for number in range(1, len(lists) + 1)]
     scores: list[list[float]] = []
-    for start in range(0, len(lists), TOGETHER):
-        block = lists[start : start + TOGETHER]
-        own_names = names[start : start + TOGETHER]
+    for start in range(0, len(lists), LISTS_AT_ONCE):
+        block = lists[start : start + LISTS_AT_ONCE]
+        own_names = names[start : start + LISTS_AT_ONCE]
         sizes = [len(texts) for texts in block]
         # Many small terms of one sign: in float32 their order would show in a sum.
         sums = torch.zeros(sum(sizes), dtype=torch.float64)

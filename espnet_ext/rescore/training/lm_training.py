@@ -224,7 +224,7 @@ class LmTask:
             targets = masked["labels"][chosen]
         if not len(targets):
             return torch.zeros((), device=self.device), 0
-        with self.scorer.precision():
+        with self.scorer.use_precision():
             logp = compute_log_probs(
                 self.scorer.model,
                 chosen.to(self.device),

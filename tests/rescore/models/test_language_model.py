@@ -8,7 +8,11 @@ from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoModelForCausalLM
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.language_model import load, quiet, read_config
+from espnet_ext.rescore.models.language_model import (
+    load,
+    read_config,
+    silence_transformers,
+)
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def test_without_a_network_the_hub_is_named_not_the_name(offline):
 def test_attempts_of_the_client_are_not_shown(caplog):
     logger = hub_logging.get_logger("huggingface_hub.utils._http")
     logger.warning("before")
-    with quiet():
+    with silence_transformers():
         logger.warning("Retrying in 1s [Retry 1/5].")
     logger.warning("after")
     assert caplog.messages == ["before", "after"]

@@ -159,7 +159,7 @@ def test_lists_keep_their_order_however_many(gpt2, monkeypatch):
     scorer = load_lm(gpt2)
     lists = [["cat sat"] * (n % 4) + ["the cat " * (n % 7)] for n in range(20)]
     wanted = [flat(score_lists(scorer, [[text] for text in texts])) for texts in lists]
-    monkeypatch.setattr("espnet_ext.rescore.models.scorers.TOGETHER", 3)
+    monkeypatch.setattr("espnet_ext.rescore.models.scorers.LISTS_AT_ONCE", 3)
     for found, expected in zip(score_lists(scorer, lists), wanted, strict=True):
         assert found == pytest.approx(expected, abs=1e-4)
     assert score_lists(scorer, []) == []
