@@ -52,7 +52,7 @@ class _Spoken(NamedTuple):
 
 def is_timed(windows: Iterable[Segment]) -> bool:
     """Return whether the recogniser has given the times of all words."""
-    return all(item.times is not None or not item.words for item in windows)
+    return all(window.times is not None or not window.words for window in windows)
 
 
 def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
@@ -74,9 +74,9 @@ def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
         _require_same_span(item, known.setdefault(item.window, item.span))
     grouped: Grouped = {}
     for recording in sorted(spoken):
-        every = _fill_in_windows(recording, spans[recording])
+        all_spans = _fill_in_windows(recording, spans[recording])
         grouped[recording] = {
-            speaker: _fill_in_silence(recording, speaker, items, every)
+            speaker: _fill_in_silence(recording, speaker, items, all_spans)
             for speaker, items in sorted(spoken[recording].items())
         }
     return grouped
@@ -96,11 +96,14 @@ def _require_same_span(item: Segment, span: Span) -> None:
 
 
 def _fill_in_silence(
-    recording: str, speaker: str, items: Mapping[int, Segment], every: Sequence[Span]
+    recording: str,
+    speaker: str,
+    items: Mapping[int, Segment],
+    all_spans: Sequence[Span],
 ) -> tuple[Segment, ...]:
     """Return a speaker's windows, an empty one for each that is not among ``items``."""
     filled = []
-    for index, (start, end) in enumerate(every):
+    for index, (start, end) in enumerate(all_spans):
         item = items.get(index)
         if item is None:
             item = Segment(recording, speaker, (), start, end, window=index)
@@ -123,10 +126,10 @@ def _fill_in_windows(recording: str, spans: Mapping[int, Span]) -> list[Span]:
                 f"window {before} at {spans[before][0]} s: "
                 "number windows in the order of their starts"
             )
-    # All have one length, but the last, which ends with its recording.
+    # All windows have one length, except the last, which ends with its recording.
     length = max(end - start for start, end in spans.values())
-    # Windows lie on a line through two of them: the first and the last that are there.
-    # Of a single one it is taken that window 0 starts with the recording.
+    # Starts lie on a line through those of the first and the last window there are.
+    # If there is only one, window 0 is taken to start with the recording.
     anchor = first
     anchor_start = spans[first][0]
     if first == last:
@@ -134,22 +137,22 @@ def _fill_in_windows(recording: str, spans: Mapping[int, Span]) -> list[Span]:
         anchor_start = 0.0
     shift = (spans[last][0] - anchor_start) / max(last - anchor, 1)
     _require_count_from_zero(recording, first, spans[first][0], shift)
-    every = []
+    all_spans = []
     for index in range(last + 1):
         start = anchor_start + shift * (index - anchor)
         # Rounded like the windows that are there (windows.Windowing).
         start = max(0.0, round(start, 8))
-        every.append(spans.get(index, (start, start + length)))
-    return every
+        all_spans.append(spans.get(index, (start, start + length)))
+    return all_spans
 
 
 def _require_count_from_zero(
     recording: str, first: int, start: float, shift: float
 ) -> None:
-    """Raise InputError if the first window's start, in seconds, is too early for it.
+    """Raise InputError if the first window starts too early for its number.
 
-    Window k starts at k shifts; at less than half of that, numbers began with 1 or the
-    windows are those of another recording.
+    Times are in seconds. Window k starts at k shifts; if it starts at less than half of
+    that, numbers began with 1, or the windows are of another recording.
     """
     if first > 0 and (not start or start < first * shift / 2):
         raise InputError(
@@ -167,10 +170,10 @@ def read_grouped(
     Raises InputError: as :func:`group_by_speaker`; a file that does not fit; a window
     that is given twice.
     """
-    every = [paths] if isinstance(paths, Path) else paths
+    files = [paths] if isinstance(paths, Path) else paths
     ours: list[Path] = []
     others: dict[Path, str] = {}  # with their formats
-    for path in every:
+    for path in files:
         found = detect_format(path) if form == AUTO else form
         if found not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
             raise InputError(
