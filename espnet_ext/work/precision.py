@@ -1,7 +1,9 @@
-"""Find whether the GPU that is there computes in bfloat16: from capability 8.0 on.
+"""Find whether the device that is there computes in bfloat16.
 
-A100 and RTX 30 have it. Older ones (V100, T4, RTX 20) compute it by emulation, more
-slowly than float32, and PyTorch says that they support it.
+Of Nvidia's GPUs, those of capability 8.0 and higher do, such as A100 and RTX 30. Older
+ones (V100, T4, RTX 20) compute it by emulation, more slowly than float32, and PyTorch
+says that they support it. A CPU needs AVX-512, which runs of recipes do not use
+(``utils/path.sh``).
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +36,8 @@ def find_emulation(device: "str | torch.device") -> str | None:
 def has_bfloat16(device: "str | torch.device", what: str) -> bool:
     """Tell whether ``what``, a setting, can have bfloat16.
 
-    Where a GPU emulates it, a warning says that float32 is used.
+    Where a GPU emulates it, a warning says that float32 is used. A CPU that emulates it
+    does as it is told, and a warning says that float32 is faster.
     """
     emulated = find_emulation(device)
     if emulated is not None:
@@ -43,4 +46,22 @@ def has_bfloat16(device: "str | torch.device", what: str) -> bool:
             f"{what}: bfloat16 needs a GPU of capability {needed}, and {emulated}: "
             "float32 is used"
         )
-    return emulated is None
+        return False
+    if _is_slow_cpu(device):
+        warn(
+            f"{what}: this processor emulates bfloat16, or this run keeps to AVX2: "
+            "float32 is some four times as fast"
+        )
+    return True
+
+
+def _is_slow_cpu(device: "str | torch.device") -> bool:
+    """Tell whether a device is a CPU whose products in bfloat16 oneDNN emulates."""
+    import torch
+
+    if torch.device(device).type != "cpu":
+        return False
+    # oneDNN's own answer, which follows ONEDNN_MAX_CPU_ISA. PyTorch's
+    # torch.cpu._is_avx512_bf16_supported() says what the processor has, not what is
+    # used.
+    return not torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -123,7 +123,7 @@ def prepared(toy, monkeypatch):
         ("asru2019_cs", "average", "last:2", "best:1"),
         ("libricss_stitch", "pairs_within", "none", "1.0"),
         ("librispeech_rescore", "amp", "true", ""),
-        ("librispeech_rescore", "bert", "google/bert", ""),
+        ("librispeech_rescore", "gpt2", "openai/gpt2", ""),
         ("librispeech_sem", "average", "last:2", "best:1"),
         ("librispeech_sem", "lm_size", "large", "small"),
         ("librispeech_sem", "pretrain", "false", "true"),
