@@ -1,10 +1,8 @@
-"""The stages of run.sh: N-best lists by a first pass, language models trained to
-rescore them, and error rates.
-"""
+"""The stages of run.sh: N-best lists, language models to rescore them, error rates."""
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -61,40 +59,43 @@ OUR_LISTS = HERE / "lists"  # of the synthetic corpus, which come with the recip
 def has_lists_alone(run: Run) -> bool:
     """Is the corpus nothing but lists of the user's own?"""
     given = run.path(LISTS)
+    # the recipe's own lists have the synthetic corpus behind them: it is made again
     return run.synthetic and given is not None and OUR_LISTS not in given.parents
 
 
-def test_sets(run: Run) -> list[str]:
-    """The parts on which systems are compared; of lists alone, those that are there."""
+def list_test_sets(run: Run) -> list[str]:
+    """List the test sets; of lists alone, those that are there."""
     given = run.path(LISTS)
     sets = librispeech.list_test_sets(run)
     if given is None or not has_lists_alone(run):
         return sets
+    # where none is there, ``check`` says which are missing
     return [part for part in sets if find_lists(given, part)] or sets
 
 
-def dev_sets(run: Run) -> list[str]:
-    """The parts on which trainings are watched and weights are tuned: those of the test
-    sets.
-    """
-    needed = [choose_dev_set(run, part) for part in test_sets(run)]
+def list_dev_sets(run: Run) -> list[str]:
+    """List the parts on which weights are tuned and trainings are watched."""
+    needed = [choose_dev_set(run, part) for part in list_test_sets(run)]
+    # several test sets may share one
     return list(dict.fromkeys(needed))
 
 
-def train_parts(run: Run) -> list[str]:
-    """The parts that language models are trained on: not the one that an ESPnet model
-    of the first pass has learnt. Rows that train nothing need no lists of them.
-    """
+def list_train_parts(run: Run) -> list[str]:
+    """List the parts that language models are trained on; none if no row is trained."""
     if run.options[TRAIN_LISTS]:
         return split_names(run.options[TRAIN_LISTS])
-    if run.path(LISTS) and not trained_rows(run):
+    if run.path(LISTS) and not list_trained_rows(run):
         return []
     parts = librispeech.list_train_parts(run)
-    return parts[1:] if run.options["first_pass"] == ESPNET else parts
+    if run.options["first_pass"] == ESPNET:
+        # An ESPnet model is trained on the first part: its lists of what it has learnt
+        # would have fewer errors than those of new speech, which are rescored.
+        return parts[1:]
+    return parts
 
 
-def trained_rows(run: Run) -> list[str]:
-    """The rows of the run whose systems are trained."""
+def list_trained_rows(run: Run) -> list[str]:
+    """List the rows of the run whose systems are trained."""
     trained = {system.name for system in run.systems if system.kind == TRAIN}
     return [
         row.name
@@ -105,33 +106,34 @@ def trained_rows(run: Run) -> list[str]:
 
 
 def list_parts(run: Run) -> list[str]:
-    """The parts that have N-best lists."""
-    return [*train_parts(run), *dev_sets(run), *test_sets(run)]
+    """List the parts that have N-best lists."""
+    return [*list_train_parts(run), *list_dev_sets(run), *list_test_sets(run)]
 
 
-def lists_of(run: Run, parts: Iterable[str]) -> list[Path]:
-    """The files with the N-best lists of parts."""
+def locate_lists(run: Run, parts: Iterable[str]) -> list[Path]:
+    """Locate the files with the N-best lists of parts."""
     return [run.expdir / "lists" / f"{part}.jsonl" for part in parts]
 
 
-def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
-    """The transcripts of parts."""
+def locate_transcripts(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
+    """Locate the transcripts of parts."""
     return tuple(run.datadir / part / "text" for part in parts)
 
 
 def data(run: Run) -> None:
-    if left_out := [
-        part for part in librispeech.list_test_sets(run) if part not in test_sets(run)
-    ]:
+    tested = list_test_sets(run)
+    all_sets = librispeech.list_test_sets(run)
+    if left_out := [part for part in all_sets if part not in tested]:
         show(f"there are no lists of {', '.join(left_out)}, which is not tested")
+    # lists with references bring all that is needed: no speech is made or read
     if run.synthetic and lists_are_whole(run):
         run_jobs([text_steps(run)])
         return
-    librispeech.prepare(run, synthetic_size(run))
+    librispeech.prepare(run, name_corpus_size(run))
 
 
-def synthetic_size(run: Run) -> str:
-    """The size of the synthetic corpus."""
+def name_corpus_size(run: Run) -> str:
+    """Name the size of the synthetic corpus, which depends on the first pass."""
     return f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}"
 
 
@@ -145,7 +147,7 @@ def lists_are_whole(run: Run) -> bool:
 
 
 def text_steps(run: Run) -> Iterator[Step]:
-    """The transcripts of all parts, from lists, and the text of language models."""
+    """Write the transcripts of all parts, from lists, and the language models' text."""
     given = Path(run.options[LISTS])
     for part in list_parts(run):
         source = find_lists(given, part) or given / part
@@ -163,7 +165,7 @@ def text_steps(run: Run) -> Iterator[Step]:
             name="text of language models",
             log=run.datadir / "log" / "lm_text.log",
             function=make_lm_text,
-            arguments={"output": find_lm_text(run), "size": synthetic_size(run)},
+            arguments={"output": find_lm_text(run), "size": name_corpus_size(run)},
             outputs=[find_lm_text(run)],
         )
 
@@ -173,21 +175,20 @@ def first_pass(run: Run) -> None:
     if given is not None:
         run_jobs([convert_steps(run, given)])
     elif run.options["first_pass"] == ESPNET:
-        data, tokens, stats, *training = recognise(run)
-        run_beside_audio_check(run, data, tokens, stats)
-        run_steps(*training)
+        # a faulty file among all audio is found before the training, not in it
+        run_beside_audio_check(run, *prepare_recognition(run))
+        run_steps(*recognise(run))
         run_jobs([convert_steps(run, run.expdir / "asr" / "decode_nbest")])
     else:
         run_beside_audio_check(run, whisper_step(run))
 
 
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
-    """N-best lists from a folder, with references, and each text once in a list."""
+    """Convert N-best lists of a folder: with references, each text once in a list."""
     selection = choose_selection(run)
     show(f"lists are cut to {selection.depth} hypotheses, as the config's nbest says")
-    for part, output in zip(
-        list_parts(run), lists_of(run, list_parts(run)), strict=True
-    ):
+    parts = list_parts(run)
+    for part, output in zip(parts, locate_lists(run, parts), strict=True):
         source = find_lists(folder, part) or folder / f"{part}.jsonl"
         reference = run.datadir / part / "text"
         yield Step(
@@ -220,10 +221,9 @@ def choose_selection(run: Run) -> Selection:
 
 
 def check(run: Run) -> None:
-    """Refuse what would end the run after hours of work: lists or text that are
-    missing, or nothing to train on.
-    """
-    given, positions = run.path(LISTS), run.options["positions"]
+    """Refuse what would end the run after hours: lists or texts that are missing."""
+    given = run.path(LISTS)
+    positions = run.options["positions"]
     if positions and not re.fullmatch("[1-9][0-9]{0,8}", positions):
         raise InputError(
             f"--positions takes a whole number from 1 on, not '{positions}'"
@@ -237,38 +237,43 @@ def check(run: Run) -> None:
     if run.own:
         check_own_config(run, run.own)
     check_train_parts(run)
-    if given and (
-        missing := [part for part in list_parts(run) if not find_lists(given, part)]
-    ):
-        raise InputError(
-            f"--nbest_lists {given}: no lists of {', '.join(missing)}: each part "
-            f"needs {missing[0]} or "
-            f"{missing[0].replace('-', '_')}, an output folder of ESPnet, or such "
-            "a name with .jsonl or .jsonl.gz"
-        )
+    if given:
+        require_lists(given, list_parts(run))
     if has_lists_alone(run) and not lists_are_whole(run):
         raise InputError(
             f"--{LISTS} {given}: without a corpus, lists are JSONL with references: "
             "make them by espnet-ext nbest convert --ref"
         )
     check_models(run)
-    if any(is_adapted(run, name) for name in names_of_models(run)):
-        require_lm_text_of(run)
+    if any(is_adapted(run, name) for name in list_language_models(run)):
+        require_text_to_adapt_to(run)
+
+
+def require_lists(folder: Path, parts: Sequence[str]) -> None:
+    """Refuse a folder that lacks lists of some of these parts."""
+    missing = [part for part in parts if not find_lists(folder, part)]
+    if missing:
+        first = missing[0]
+        raise InputError(
+            f"--{LISTS} {folder}: no lists of {', '.join(missing)}: each part needs "
+            f"{first} or {first.replace('-', '_')}, an output folder of ESPnet, or "
+            "such a name with .jsonl or .jsonl.gz"
+        )
 
 
 def check_train_parts(run: Run) -> None:
     """Refuse rows without anything to train on, and training on what is scored."""
-    rows = trained_rows(run)
+    rows = list_trained_rows(run)
     named = run.options[TRAIN_LISTS]
     if named and not run.path(LISTS):
         raise InputError(
             f"--{TRAIN_LISTS} {named}: names parts of --{LISTS}: give both"
         )
-    if both := {*train_parts(run)} & {*dev_sets(run), *test_sets(run)}:
+    if both := {*list_train_parts(run)} & {*list_dev_sets(run), *list_test_sets(run)}:
         raise InputError(
             f"--{TRAIN_LISTS} {named}: {both.pop()} is a development or test set"
         )
-    if train_parts(run) or not rows:
+    if list_train_parts(run) or not rows:
         return
     if run.path(LISTS):
         raise InputError(
@@ -287,7 +292,7 @@ def check_models(run: Run) -> None:
     for system in run.systems:
         if not system.config:
             continue
-        family = family_of(merge_system_config(run.sections, system)["lm"])
+        family = name_family(merge_system_config(run.sections, system)["lm"])
         given = run.options[family]
         if given:
             check_model_path(given)
@@ -296,6 +301,7 @@ def check_models(run: Run) -> None:
                 f"{system.name}: there is no text to make a small model from: "
                 f"give --{family}, a folder or a name on the hub, or --lm_text"
             )
+        # a pooled scorer has an output of its own, on the encoder (RescoreBERT)
         is_scored_by_words = not system.config.endswith("_pooled")
         if given and family == "bert" and is_scored_by_words:
             require_word_layer(given, system.name)
@@ -310,7 +316,7 @@ def require_word_layer(model: str, system: str) -> None:
         )
 
 
-def require_lm_text_of(run: Run) -> None:
+def require_text_to_adapt_to(run: Run) -> None:
     """Refuse adaptation without a text; that of the synthetic corpus is made."""
     if not run.synthetic:
         require_lm_text(find_lm_text(run))
@@ -330,23 +336,31 @@ def check_own_config(run: Run, own: OwnSystem) -> None:
         )
 
 
-def recognise(run: Run) -> Iterator[Step]:
-    """Train an ESPnet model on the first training part, and decode all other parts."""
-    settings, folder = run.sections["settings"], run.expdir / "asr"
-    part, size, average = (
-        librispeech.list_train_parts(run)[0],
-        settings["asr_vocab_size"],
-        settings["asr_average"],
-    )
-    tokens, config = (
-        run.datadir / f"tokens_bpe{size}",
-        run.write_section_config("asr_train"),
-    )
-    if not run.of_data_dirs:  # of which one is called so
-        yield asr.combine_step(run, "dev", dev_sets(run))
+def prepare_recognition(run: Run) -> Iterator[Step]:
+    """Prepare the training of an ESPnet model: its dev set, tokens and statistics."""
+    part = librispeech.list_train_parts(run)[0]
+    tokens = locate_tokens(run)
+    # a folder of data dirs has one that is called dev already
+    if not run.of_data_dirs:
+        yield asr.combine_step(run, "dev", list_dev_sets(run))
+    size = run.sections["settings"]["asr_vocab_size"]
     yield asr.tokens_step(run, part, tokens, "bpe", size)
     features = run.sections["asr_train"]
     yield asr.statistics_step(run, features, part, "dev", tokens, "bpe")
+
+
+def locate_tokens(run: Run) -> Path:
+    """Locate the folder of the ESPnet model's tokens."""
+    return run.datadir / f"tokens_bpe{run.sections['settings']['asr_vocab_size']}"
+
+
+def recognise(run: Run) -> Iterator[Step]:
+    """Train an ESPnet model on the first training part, and decode all other parts."""
+    part = librispeech.list_train_parts(run)[0]
+    folder = run.expdir / "asr"
+    tokens = locate_tokens(run)
+    config = run.write_section_config("asr_train")
+    average = run.sections["settings"]["asr_average"]
     yield asr.asr_train_step(run, folder, config, part, "dev", tokens, "bpe", 1)
     yield average_step(run, folder, average)
     decoding = run.write_section_config("asr_decode", name="decode_nbest")
@@ -357,12 +371,12 @@ def recognise(run: Run) -> Iterator[Step]:
 
 
 def whisper_step(run: Run) -> Step:
-    """Whisper's N-best lists of all parts."""
+    """Make N-best lists of all parts by Whisper."""
     from espnet_ext.whisper.lists import write_lists
 
     model = {"model": run.options["whisper"]} if run.options["whisper"] else {}
     parts = list_parts(run)
-    outputs = lists_of(run, parts)
+    outputs = locate_lists(run, parts)
     return Step(
         name="Whisper",
         log=run.expdir / "lists" / "log" / "first_pass.log",
@@ -391,9 +405,8 @@ def report_steps(run: Run) -> Iterator[Step]:
     """Report the error rates of the best and of the oracle hypotheses of each part."""
     from espnet_ext.work.files import parse_json
 
-    for part, lists in zip(
-        list_parts(run), lists_of(run, list_parts(run)), strict=True
-    ):
+    parts = list_parts(run)
+    for part, lists in zip(parts, locate_lists(run, parts), strict=True):
         report = lists.parent / f"oracle_{part}.json"
         yield Step(
             name=f"oracle of {part}",
@@ -403,27 +416,28 @@ def report_steps(run: Run) -> Iterator[Step]:
             inputs=[lists],
             outputs=[report],
         )
+        # the job runs each step before it asks for the next: the report is there
         lines = format_oracle_report(parse_json(report.read_text(encoding="utf-8")))
         show(f"{part}: {' '.join(lines[1].split())}; {' '.join(lines[-1].split())}")
 
 
 def language_model(run: Run) -> None:
-    names = [name for name in names_of_models(run) if is_adapted(run, name)]
-    for name in names_of_models(run):
+    names = [name for name in list_language_models(run) if is_adapted(run, name)]
+    for name in list_language_models(run):
         if name not in names:
-            show(f"{given_model(run, name)}: rows begin with it as it is")
+            show(f"{choose_given_model(run, name)}: rows begin with it as it is")
     run_side_by_side(
-        without_prefix(run),
+        drop_prefix(run),
         {
-            f"lm/seed{seed}/{name}": adapt_job(name, seed)
+            f"lm/seed{seed}/{name}": make_adaptation(name, seed)
             for name in names
             for seed in run.seeds
         },
     )
 
 
-def names_of_models(run: Run) -> list[str]:
-    """The language models that the rows of a run begin with, by their names in P3."""
+def list_language_models(run: Run) -> list[str]:
+    """List the language models that rows begin with, by their names in P3."""
     return sorted(
         {
             merge_system_config(run.sections, system)["lm"]
@@ -433,8 +447,8 @@ def names_of_models(run: Run) -> list[str]:
     )
 
 
-def family_of(name: str) -> str:
-    """The option that replaces a language model of P3: gpt2 or bert."""
+def name_family(name: str) -> str:
+    """Name the option that replaces a language model of P3: gpt2 or bert."""
     return name.partition("-")[0]
 
 
@@ -443,26 +457,27 @@ def makes_models(run: Run) -> bool:
     return run.sections["settings"]["make_lms"]
 
 
-def given_model(run: Run, name: str) -> Path | str:
-    """The language model that is given in place of one of P3, or P3's: a folder or a
-    file, whose contents count, or a name on the hub.
-    """
-    return find_model(run.options[family_of(name)] or name)
+def choose_given_model(run: Run, name: str) -> Path | str:
+    """Choose the language model that is given in place of one of P3, or P3's own."""
+    return find_model(run.options[name_family(name)] or name)
 
 
 def find_model(name: str) -> Path | str:
-    """Return a folder or a file as a path, a name on the hub as it is."""
+    """Return a folder or a file as a path, a name on the hub as it is.
+
+    What is in a folder or a file counts: steps run again when it changes.
+    """
     return Path(name) if Path(name).exists() else name
 
 
 def is_adapted(run: Run, name: str) -> bool:
-    """Is a language model adapted to a text first? With lists alone there is none, and
-    a BERT that predicts no words cannot learn from one.
-    """
+    """Is a language model adapted to a text first?"""
+    # lists alone bring no text
     if has_lists_alone(run) and not run.path("lm_text"):
         return False
-    given = run.options[family_of(name)]
-    return family_of(name) != "bert" or not given or predicts_words(given)
+    given = run.options[name_family(name)]
+    # a BERT that predicts no words cannot learn from a text
+    return name_family(name) != "bert" or not given or predicts_words(given)
 
 
 @cache
@@ -474,16 +489,17 @@ def predicts_words(model: str) -> bool:
     return any(kind.endswith(("ForMaskedLM", "ForPreTraining")) for kind in kinds)
 
 
-def initial_model(run: Run, name: str, seed: int) -> Path | str:
-    """What the rows of a language model begin with: adapted, or as it is given."""
+def choose_initial_model(run: Run, name: str, seed: int) -> Path | str:
+    """Choose what rows of a language model begin with: adapted, or as it is given."""
     if is_adapted(run, name):
-        return adapted(run, name, seed) / "model"
-    return given_model(run, name)
+        return locate_adapted(run, name, seed) / "model"
+    return choose_given_model(run, name)
 
 
-def without_prefix(run: Run) -> Run:
-    """Return the run whose rescorers are trained by a wrapper of Kaldi's, or on this
-    machine: a prefix may start several processes, which ESPnet's trainings alone share.
+def drop_prefix(run: Run) -> Run:
+    """Return the run without the prefix of ``train_cmd``; Kaldi's wrappers stay.
+
+    A prefix may start several processes, which ESPnet's trainings alone share.
     """
     if is_kaldi_wrapper(run.launch):
         return run
@@ -495,25 +511,28 @@ def uses_models(run: Run) -> bool:
     return any(system.config for system in run.systems)
 
 
-def adapt_job(name: str, seed: int) -> Make:
+def make_adaptation(name: str, seed: int) -> Make:
+    """Make the job that adapts a language model with a seed."""
     return lambda run, nj: adapt(run, name, seed)
 
 
-def adapted(run: Run, name: str, seed: int) -> Path:
-    """The folder of a language model that is adapted to the LM text."""
+def locate_adapted(run: Run, name: str, seed: int) -> Path:
+    """Locate the folder of a language model that is adapted to the LM text."""
     return run.lm / f"seed{seed}" / name
 
 
 def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
-    """Adapt a language model to the LM text (P3, section 4.2.2); at small scales make
-    it first.
+    """Adapt a language model to the LM text (P3, section 4.2.2).
+
+    At small scales it is made first.
     """
     from espnet_ext.rescore.training.lm_training import TextFiles
     from espnet_ext.rescore.training.small_models import make_language_model
 
-    family, folder = family_of(name), adapted(run, name, seed)
+    family = name_family(name)
+    folder = locate_adapted(run, name, seed)
     text = find_lm_text(run)
-    model = given_model(run, name)
+    model = choose_given_model(run, name)
     if makes_models(run) and not run.options[family]:
         model = folder / "made"
         yield Step(
@@ -530,22 +549,21 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
         )
     texts = {
         "texts": TextFiles(text=(text,)),
-        "dev_texts": TextFiles(transcripts=texts_of(run, dev_sets(run))),
+        "dev_texts": TextFiles(transcripts=locate_transcripts(run, list_dev_sets(run))),
     }
     log = folder / "log" / "adapt.log"
-    config = with_pretrained_rate(run, family, ADAPTATION[family], {})
+    config = set_pretrained_rate(run, family, ADAPTATION[family], {})
     yield training_step(
         run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts
     )
 
 
-def with_pretrained_rate(
+def set_pretrained_rate(
     run: Run, family: str, section: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the config of a training: for a pretrained model with the paper's learning
-    rate, since small scales have one for small models from scratch.
-    """
+    """Return a training's config; a pretrained model has the paper's learning rate."""
     config = deep_merge(run.sections[section], overrides)
+    # the rate of small scales is one for small models from scratch
     if makes_models(run) and run.options[family] and "lr" not in overrides:
         config["lr"] = load_scale("", FULL)[section]["lr"]
     return config
@@ -561,8 +579,9 @@ def training_step(
     seed: int,
     corpus: Mapping[str, Any],
 ) -> Step:
-    """Train a language model on text or on lists, whichever ``corpus`` holds; the
-    result is ``folder/model``.
+    """Train a language model on the text or the lists of ``corpus``: ``folder/model``.
+
+    ``corpus`` are the arguments of the training that name what it learns from.
     """
     from espnet_ext.rescore.training.lm_training import adapt_language_model
     from espnet_ext.rescore.training.mwer_training import train_rescorer
@@ -571,7 +590,7 @@ def training_step(
         **config,
         "lm": str(model),
         "seed": seed,
-        **precision(run, "lists" in corpus),
+        **read_compute_options(run, on_lists="lists" in corpus),
     }
     return Step(
         name=name,
@@ -579,27 +598,29 @@ def training_step(
         function=train_rescorer if "lists" in corpus else adapt_language_model,
         arguments={"values": values, "output": folder, **corpus},
         free={"ngpu": run.ngpu},
-        inputs=files_of_model(model),
+        inputs=list_model_files(model),
         outputs=[folder / "model"],
         resumes=folder,
         launch=run.launch,
     )
 
 
-def precision(run: Run, passes: bool) -> dict[str, Any]:
-    """Return what ``--amp`` and, for work on lists in ``passes``, ``--positions`` say;
-    nothing where they are empty.
+def read_compute_options(run: Run, on_lists: bool) -> dict[str, Any]:
+    """Return what ``--amp`` and, for work on lists, ``--positions`` say.
+
+    An empty option is left out: then the config or the default counts.
     """
-    amp, positions = run.options["amp"], run.options["positions"]
-    return ({"amp": amp == "true"} if amp else {}) | (
-        {"positions": int(positions)} if positions and passes else {}
-    )
+    values: dict[str, Any] = {}
+    if run.options["amp"]:
+        values["amp"] = run.options["amp"] == "true"
+    # trainings on texts have no such setting
+    if run.options["positions"] and on_lists:
+        values["positions"] = int(run.options["positions"])
+    return values
 
 
-def files_of_model(folder: Path | str) -> list[Path]:
-    """What a language model depends on: the contents of a folder, or a GGUF file; none
-    of a name on the hub.
-    """
+def list_model_files(folder: Path | str) -> list[Path]:
+    """List the files that hold a language model; none of a name on the hub."""
     if isinstance(folder, str):
         return []
     if is_gguf(folder):
@@ -607,53 +628,53 @@ def files_of_model(folder: Path | str) -> list[Path]:
     return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
 
 
-def on_transcripts(run: Run, system: System) -> bool:
+def learns_transcripts(run: Run, system: System) -> bool:
     """Is a system trained on transcripts, or one of the user's own that is like it?"""
     own = run.own_systems.get(system.name)
     return (own.like if own else system.config) in TRANSCRIPTS
 
 
 def training(run: Run) -> None:
-    run_each_system(without_prefix(run), train_system)
+    run_each_system(drop_prefix(run), train_system)
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Train a system on transcripts or on lists; there is nothing to train for initial
-    models and without a model.
-    """
+    """Train a system on transcripts or on lists; initial models have no training."""
     from espnet_ext.rescore.training.lm_training import TextFiles
 
     if system.kind != TRAIN:
         return
     run.write_system_config(system)  # for people
-    config = training_config(run, system)
+    config = make_training_config(run, system)
     folder = run.locate_training(system, seed)
-    parts = train_parts(run)
-    corpus: dict[str, Any] = {
-        "lists": lists_of(run, parts),
-        "dev_lists": lists_of(run, dev_sets(run)),
-    }
-    if on_transcripts(run, system):
-        texts, dev = texts_of(run, parts), texts_of(run, dev_sets(run))
+    parts = list_train_parts(run)
+    dev_sets = list_dev_sets(run)
+    corpus: dict[str, Any]
+    if learns_transcripts(run, system):
         corpus = {
-            "texts": TextFiles(transcripts=texts),
-            "dev_texts": TextFiles(transcripts=dev),
+            "texts": TextFiles(transcripts=locate_transcripts(run, parts)),
+            "dev_texts": TextFiles(transcripts=locate_transcripts(run, dev_sets)),
         }
-    model = initial_model(run, config["lm"], seed)
+    else:
+        corpus = {
+            "lists": locate_lists(run, parts),
+            "dev_lists": locate_lists(run, dev_sets),
+        }
+    model = choose_initial_model(run, config["lm"], seed)
     log = folder / "log" / "train.log"
     yield training_step(
         run, f"train {system.name}/seed{seed}", log, config, model, folder, seed, corpus
     )
 
 
-def training_config(run: Run, system: System) -> dict[str, Any]:
-    """Return the config of a system's training. A model that begins as it is has no
-    casing of its own: texts are written for it as for one that is adapted.
-    """
+def make_training_config(run: Run, system: System) -> dict[str, Any]:
+    """Return the config of a system's training."""
     config = merge_system_config(run.sections, system)
-    family = family_of(config["lm"])
+    family = name_family(config["lm"])
     if system.name not in run.own_systems and system.config:
-        config = with_pretrained_rate(run, family, system.config, system.overrides)
+        config = set_pretrained_rate(run, family, system.config, system.overrides)
+    # A model that begins as it is has no casing of its own: texts are written for it as
+    # for one that is adapted.
     if not is_adapted(run, config["lm"]):
         config.setdefault("casing", run.sections[ADAPTATION[family]]["casing"])
     return config
@@ -664,19 +685,22 @@ def rescoring(run: Run) -> None:
 
 
 def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Rescore the test sets. The weight is tuned "on the corresponding development
-    sets" (P3, section 4.2.2).
+    """Rescore the test sets by a system.
+
+    The weight is tuned "on the corresponding development sets" (P3, section 4.2.2).
     """
     folder = run.locate_training(system, seed)
-    for part in test_sets(run):
-        lists, dev_lists = lists_of(run, (part, choose_dev_set(run, part)))
+    for part in list_test_sets(run):
+        lists, dev_lists = locate_lists(run, (part, choose_dev_set(run, part)))
         output = folder / "decode_default" / part
         if system.config:
+            # scores are kept by model and text: no model scores a text twice
             job = SecondPass(
                 lists, output, tune_on=(dev_lists,), scores=run.expdir / "scores"
             )
             yield rescore_step(run, system, seed, job)
             continue
+        # the oracle chooses among all hypotheses, the first pass has its best alone
         depth = 1 if system.method == "first_pass" else None
         yield Step(
             name=f"{system.name} of {part}",
@@ -691,47 +715,50 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
 def rescore_step(run: Run, system: System, seed: int, job: SecondPass) -> Step:
     """Rescore a test set's lists by a system's model."""
     part = job.output.name
-    model = scoring_model(run, system, seed)
+    model = choose_scoring_model(run, system, seed)
     return Step(
         name=f"rescore {part} by {run.name_training(system, seed)}",
         log=job.output / "log" / "rescore.log",
         function=rescore,
         arguments={"job": job, "models": [model]},
         free={"ngpu": run.ngpu},
-        inputs=[*files_of_model(find_model(model.path)), job.nbest, *job.tune_on],
+        inputs=[*list_model_files(find_model(model.path)), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.models.scorers"],
         launch=run.decode_launch,
     )
 
 
-def scoring_model(run: Run, system: System, seed: int) -> LanguageModel:
-    """The model that scores lists for a system; one that no training has written has no
-    scorer and casing of its own.
-    """
-    options = precision(run, True)
+def choose_scoring_model(run: Run, system: System, seed: int) -> LanguageModel:
+    """Choose the model that scores lists for a system."""
+    options = read_compute_options(run, on_lists=True)
     if system.kind == TRAIN:
         model = run.locate_training(system, seed) / "model"
         return LanguageModel(str(model), system.name, **options)
     config = merge_system_config(run.sections, system)
     name = config["lm"]
     if is_adapted(run, name):
-        path = str(adapted(run, name, seed) / "model")
+        path = str(locate_adapted(run, name, seed) / "model")
         return LanguageModel(path, system.name, **options)
+    # no training has written beside this model which scorer and casing it has
     own = {"scorer": config["scorer"], "casing": config["casing"]}
-    return LanguageModel(str(given_model(run, name)), system.name, **own, **options)
+    return LanguageModel(
+        str(choose_given_model(run, name)), system.name, **own, **options
+    )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, test_sets(run), normaliser=RULES)])
+    run_jobs([asr.score_systems(run, list_test_sets(run), normaliser=RULES)])
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.locate_training(system, 1).parent)
     shown = {column.name for table in run.selected for column in table.columns}
     if LATENCY not in shown:
         return
+    # The time does not depend on weights: systems with the same scorer share one
+    # measurement. Its file lies beside the folders of seeds, of which any will do.
     scorers = {
-        run.locate_training(system, 1): scorer_of(run, system)
+        run.locate_training(system, 1): describe_scorer(run, system)
         for system in run.systems
         if system.config
     }
@@ -743,8 +770,8 @@ def scoring(run: Run) -> None:
         shutil.copyfile(steps[scorer].outputs[0], folder.with_name("latency.json"))
 
 
-def scorer_of(run: Run, system: System) -> ScorerKind:
-    """What a system's latency depends on."""
+def describe_scorer(run: Run, system: System) -> ScorerKind:
+    """Describe the scorer of a system: all that its latency depends on."""
     config = merge_system_config(run.sections, system)
     return ScorerKind(config["lm"], config["scorer"], config.get("pooling"))
 
@@ -770,6 +797,7 @@ def latency_step(run: Run, scorer: ScorerKind) -> Step:
 def measure_latency(
     scorer: ScorerKind, output: Path, options: Mapping[str, Any], ngpu: int
 ) -> None:
+    """Measure a scorer's latency by ``local/bench_latency.py``."""
     bench = load_script(HERE / "local" / "bench_latency.py")
     bench.measure_scorer(scorer, output, options, choose_device(ngpu))
 
@@ -782,7 +810,7 @@ def tables(run: Run) -> None:
 
 
 def variant(options: Mapping[str, str]) -> str:
-    """The end of the folders' names of runs whose lists are not Whisper's."""
+    """Name what ends the folders' names of runs whose lists are not Whisper's."""
     names = []
     if options["first_pass"] == ESPNET:
         names.append(ESPNET)

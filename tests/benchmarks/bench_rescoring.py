@@ -21,7 +21,7 @@ from espnet_ext.rescore.models.scorers import score_lists
 sys.path.insert(
     0, str(Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "local")
 )
-from bench_latency import BERT_CASED, word_tokenizer  # noqa: E402 -- of the recipe
+from bench_latency import BERT_CASED, make_word_tokenizer  # noqa: E402 -- of the recipe
 
 # Places where a list's hypotheses differ, and how much earlier than evenly spread they
 # lie: with these, as many tokens a node of the prefix tree as ESPnet's lists of
@@ -112,7 +112,8 @@ def causal(lists: list[list[str]], layers: int, measure: Callable[..., None]) ->
     """
     config = GPT2Config(n_layer=layers)
     scorer = CausalScorer(
-        GPT2LMHeadModel(config).eval(), word_tokenizer(config.vocab_size, bert=False)
+        GPT2LMHeadModel(config).eval(),
+        make_word_tokenizer(config.vocab_size, bert=False),
     )
     padded = CausalScorer(scorer.model, scorer.tokenizer)
     padded.as_trees = False
@@ -161,7 +162,7 @@ def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[floa
 def masked(lists: list[list[str]], layers: int, measure: Callable[..., None]) -> None:
     """Print the hypotheses a second of PLL, ours and naive."""
     config = BertConfig(**BERT_CASED, num_hidden_layers=layers)
-    tokenizer = word_tokenizer(config.vocab_size, bert=True)
+    tokenizer = make_word_tokenizer(config.vocab_size, bert=True)
     scorer = PllScorer(BertForMaskedLM(config).eval(), tokenizer)
     copies = sum(len(chunk.ids) for chunk in scorer.chunks(lists))
     terms = sum(len(chunk.hyps) for chunk in scorer.chunks(lists))

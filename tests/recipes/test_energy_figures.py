@@ -5,7 +5,7 @@ that differ from dark ones.
 import numpy as np
 import pytest
 import torch
-from energy_figures import MASKED, draw_distribution, draw_masks, shown_range
+from energy_figures import MASKED, choose_shown_range, draw_distribution, draw_masks
 from matplotlib.colors import to_rgba
 
 from espnet_ext.sem.energy_statistics import (
@@ -61,10 +61,10 @@ def test_distribution_shows_density_and_both_shares():
 def test_range_is_at_least_the_papers_and_hides_next_to_nothing():
     energies = torch.full((100, 40), 1e-11)
     energies[:20] = 1.0
-    lowest, highest = shown_range(count_bins(energies))
+    lowest, highest = choose_shown_range(count_bins(energies))
     assert (lowest, highest) == (-120.0, 10.0)
     wide = histogram()
-    lowest, highest = shown_range(wide)
+    lowest, highest = choose_shown_range(wide)
     assert lowest <= -90.0
     assert highest >= 10.0
     assert wide.compute_energy_below()[find_edge(highest)] >= 0.995

@@ -31,7 +31,7 @@ def test_every_scorer_of_the_paper_is_measured(kind, tmp_path, monkeypatch):
 
 def test_no_run_begins_after_the_time():
     ((_, scorer),) = latency.make_scorers(latency.KINDS[:1], **SMALL)
-    assert len(latency.measure(scorer, ["w1 w2"], runs=3, seconds=0)) == 1
+    assert len(latency.measure_times(scorer, ["w1 w2"], runs=3, seconds=0)) == 1
 
 
 def test_a_list_is_as_long_as_the_papers():

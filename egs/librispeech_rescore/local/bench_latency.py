@@ -1,8 +1,8 @@
-"""The latency column of P3, Table 1: the time that each scorer takes for ten random
-hypotheses of 64 tokens.
+"""The latency column of P3, Table 1: the time that each scorer takes for a list.
 
-The models have the paper's size and random weights, which do not change the time. Runs
-on a GPU if there is one. Leave the machine alone meanwhile.
+A list has ten random hypotheses of 64 tokens. The models have the paper's size and
+random weights, which do not change the time. Runs on a GPU if there is one. Leave the
+machine alone meanwhile.
 """
 
 import statistics
@@ -36,7 +36,8 @@ from espnet_ext.work.files import write_json
 from espnet_ext.work.provenance import describe_hardware, list_versions
 
 # P3, section 5: ten random hypotheses of 64 tokens
-HYPOTHESES, TOKENS = 10, 64
+HYPOTHESES = 10
+TOKENS = 64
 # vocabulary of bert-base-cased
 BERT_CASED = {"vocab_size": 28996}
 KINDS = (
@@ -52,16 +53,18 @@ KINDS = (
 def measure_scorer(
     kind: ScorerKind, output: Path, options: Mapping[str, Any], device: str = "cpu"
 ) -> None:
-    """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles,
-    runs, device, and how it was made.
+    """Measure a scorer and write JSON: the median as ``value``, and how it was made.
 
-    ``options`` are ``runs`` and ``seconds`` of :func:`measure`, ``layers`` (None: 12,
-    as GPT-2 and BERT), and ``units`` where there are not as many as theirs.
+    Beside it are its unit, quartiles, runs and device. ``options`` are ``runs`` and
+    ``seconds`` of :func:`measure_times`, ``layers`` (None: 12, as GPT-2 and BERT), and
+    ``units`` where there are not as many as theirs. Raises InputError: P3 has no such
+    scorer.
     """
     if kind not in KINDS:
         raise InputError(
             f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}"
         )
+    # the time of a process, which is measured, is the sum over its threads
     torch.set_num_threads(1)
     layers = options["layers"]
     size = {"num_hidden_layers": layers, "hidden_size": options.get("units")}
@@ -74,7 +77,9 @@ def measure_scorer(
         generator=torch.Generator().manual_seed(0),
     )
     hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
-    times = measure(scorer.to(device), hypotheses, options["runs"], options["seconds"])
+    times = measure_times(
+        scorer.to(device), hypotheses, options["runs"], options["seconds"]
+    )
     low, middle, high = (
         statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
     )
@@ -105,13 +110,13 @@ def measure_scorer(
     )
 
 
-def measure(
+def measure_times(
     scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float
 ) -> list[float]:
-    """Return times to score a list, in milliseconds: on a CPU the thread's own,
-    whatever else the machine does.
+    """Measure the times to score a list, in milliseconds.
 
-    One run before the others does not count, unless it alone takes ``seconds``.
+    On a CPU it is the process's own time, whatever else the machine does. One run
+    before the others does not count, unless it alone takes ``seconds``.
 
     Args:
         scorer: the scorer, on its device.
@@ -126,9 +131,8 @@ def measure(
     begin = clock()
     while not times or (len(times) <= runs and clock() - begin < seconds):
         start = clock()
-        score_lists(
-            scorer, [hypotheses]
-        )  # the scores end on the CPU, so a GPU has finished
+        # the scores end on the CPU, so a GPU has finished
+        score_lists(scorer, [hypotheses])
         times.append(1000 * (clock() - start))
     return times[1:] or times
 
@@ -136,12 +140,12 @@ def measure(
 def make_scorers(
     kinds: Collection[ScorerKind] = KINDS, **size: Any
 ) -> Iterator[tuple[ScorerKind, LmScorer]]:
-    """Make scorers of P3 at the size of GPT-2 and bert-base-cased with random weights,
-    one after the other.
+    """Make scorers of P3 at full size with random weights, one after the other.
 
-    ``size`` are other settings of both models' configs, such as ``num_hidden_layers``.
+    The size is that of GPT-2 and bert-base-cased. ``size`` are other settings of both
+    models' configs, such as ``num_hidden_layers``.
     """
-    gpt2, bert = configs(**size)
+    gpt2, bert = make_configs(**size)
     networks: dict[str, tuple[Any, Any, Any, Any]] = {
         "gpt2": (gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer),
         "bert-base-cased": (
@@ -155,7 +159,7 @@ def make_scorers(
         if kind not in kinds:
             continue
         config, whole, trunk, scorer = networks[kind.lm]
-        tokenizer = word_tokenizer(config.vocab_size, config is bert)
+        tokenizer = make_word_tokenizer(config.vocab_size, config is bert)
         if kind.pooling is None:
             yield kind, scorer(whole(config), tokenizer).eval()
         else:
@@ -165,14 +169,16 @@ def make_scorers(
             )
 
 
-def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
-    """Return the configs of GPT-2 and bert-base-cased, overridden by ``size``."""
+def make_configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
+    """Make the configs of GPT-2 and bert-base-cased, overridden by ``size``."""
     return GPT2Config(**size), BertConfig(**(BERT_CASED | size))
 
 
-def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
-    """Make a tokenizer of ``size`` words w0, w1 ..., one token each, with the special
-    tokens of BERT or GPT-2.
+def make_word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
+    """Make a tokenizer of ``size`` tokens, with the special ones of BERT or GPT-2.
+
+    The others are words w0, w1 ... Each word is one token, so that a hypothesis has as
+    many tokens as words.
     """
     special = ["[CLS]", "[SEP]", "[MASK]", "[PAD]"] if bert else ["<|endoftext|>"]
     words = [*special, *(f"w{n}" for n in range(size - len(special)))]

@@ -28,9 +28,9 @@ from espnet_ext.work.plot_style import BLUE, VERMILLION, save_png
 
 RECIPE = Path(__file__).resolve().parents[1]
 DIGITS = RECIPE.parents[1] / "examples" / "digits"
-CORPUS, EXP, DATA = (
-    RECIPE / folder for folder in ("data/demo/digits", "exp/demo", "data/demo")
-)
+DATA = RECIPE / "data" / "demo"
+CORPUS = DATA / "digits"
+EXP = RECIPE / "exp" / "demo"
 ROWS = [
     "--scale",
     "mini_few",
@@ -91,8 +91,10 @@ def main() -> None:
 
 
 def run_recipe(log: Path) -> int:
-    """Run the recipe, and return its status. Its lines are shown after the share that
-    is done; ``log`` has all of them, ESPnet's commands too.
+    """Run the recipe, and return its status.
+
+    Its lines are shown after the share that is done; ``log`` has all of them, ESPnet's
+    commands too.
     """
     folders = ["--expdir", str(EXP), "--datadir", str(DATA)]
     command = ["./run.sh", *ROWS, "--seed", "1", "--nj", "2", *folders]
@@ -135,9 +137,7 @@ def measure_trained_shares() -> Iterator[float]:
 
 
 def make_corpus(folder: Path) -> None:
-    """Write the recordings in LibriSpeech's layout: dev and test sets whole, as they
-    are and in noise.
-    """
+    """Write the recordings in LibriSpeech's layout, dev and test sets also in noise."""
     if folder.is_dir():
         return
     new = folder.with_name(f"{folder.name}.new")
@@ -174,9 +174,7 @@ def compare_in_noise() -> dict[str, Any]:
 def describe_result(
     scores: dict[str, dict[str, dict]], pair: dict[str, Any], seconds: float
 ) -> str:
-    """Return the last screen: error rates, what they show and what they do not, and
-    what to type next.
-    """
+    """Describe on the last screen what the rates show, and what to type next."""
     lines = [
         f"\nDone in {seconds / 60:.1f} min. Word error rate in % on real speech:\n",
         f"{'':20}" + "".join(f"{SETS[part]:>12}" for part in SETS),

@@ -1,6 +1,4 @@
-"""Figures of the energy distribution and of small-energy masks (P2, Fig. 1 and Fig. 3),
-drawn without a display.
-"""
+"""Draw energies and small-energy masks (P2, Fig. 1 and 3) without a display."""
 
 import matplotlib
 import numpy as np
@@ -26,9 +24,7 @@ HIDDEN_SHARE = 0.005
 
 
 def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
-    """P2, Fig. 1: density of eta, and below it its cumulative density and the share of
-    the energy.
-    """
+    """Draw P2, Fig. 1: density of eta, below it its cumulative density and energy."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 5.6), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)
@@ -37,16 +33,17 @@ def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
         for axes in (upper, lower):
             axes.grid(color="0.9", linewidth=0.6)
             axes.spines[["top", "right"]].set_visible(False)
-        lower.set_xlim(*shown_range(histogram))
+        lower.set_xlim(*choose_shown_range(histogram))
         lower.set_xlabel(r"Energy relative to $e_\mathrm{peak}$: $\eta$ (dB)")
         title = f"{name}: {histogram.utterances:,} utterances, {histogram.total:,} bins"
         figure.suptitle(title, parse_math=False)
         return figure
 
 
-def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
-    """Return the paper's range of eta in dB, widened by tens until it hides little but
-    bins of zero energy.
+def choose_shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
+    """Choose the range of eta in dB: the paper's, wider where it would hide too much.
+
+    It is widened by tens until it hides little but bins of zero energy.
     """
     lowest, highest = PAPER_RANGE_DB
     hidden_left = histogram.compute_share_below() - histogram.zeros / histogram.total
@@ -70,9 +67,8 @@ def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
     title = r"(a) Probability density of $\eta$"
     if histogram.zeros:
         # In the title, since no place within the axes is free with every corpus.
-        title += (
-            rf"; {_percent(histogram.zeros / histogram.total)} of the bins at $-\infty$"
-        )
+        share = _format_percent(histogram.zeros / histogram.total)
+        title += rf"; {share} of the bins at $-\infty$"
     axes.set_title(title, loc="left")
 
 
@@ -100,7 +96,7 @@ def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
             MARKED_DB, shares[index], "o", color=colour, markersize=5, clip_on=False
         )
         axes.annotate(
-            _percent(shares[index]),
+            _format_percent(shares[index]),
             (MARKED_DB, shares[index]),
             xytext=(-6, 6),
             textcoords="offset points",
@@ -117,12 +113,10 @@ def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
 
 
 def draw_masks(example: MaskExample) -> Figure:
-    """P2, Fig. 3: the power-mel spectrogram of an utterance, and what each mask keeps
-    of it before eq. 10.
-    """
+    """Draw P2, Fig. 3: a power-mel spectrogram, and what masks keep before eq. 10."""
     panels: list[tuple[str, np.ndarray | None]] = [("original", None)]
     for eta, kept in example.kept.items():
-        share = _percent(example.compute_masked_share(eta))
+        share = _format_percent(example.compute_masked_share(eta))
         panels.append(
             (rf"$\eta_\mathrm{{th}} = {eta:g}$ dB: {share} of the bins masked", kept)
         )
@@ -166,11 +160,10 @@ def draw_masks(example: MaskExample) -> Figure:
         return figure
 
 
-def _percent(share: float) -> str:
-    """Return a share in percent with one decimal; a share too small for that is not
-    shown as 0.
+def _format_percent(share: float) -> str:
+    """Format a share in percent with one decimal; one too small for that is not 0.
 
-    >>> _percent(0.743), _percent(0.0), _percent(0.00001)
-    ('74.3 %', '0.0 %', '< 0.1 %')
+    >>> [_format_percent(share) for share in (0.743, 0.0, 0.00001)]
+    ['74.3 %', '0.0 %', '< 0.1 %']
     """
     return "< 0.1 %" if 0.0 < share < 0.0005 else f"{100.0 * share:.1f} %"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draw the distribution of energy over time-frequency bins and small-energy masks (P2,
-Fig. 1 and 3) of a data dir.
+"""Draw the energies and the small-energy masks (P2, Fig. 1 and 3) of a data dir.
 
-Writes fig1_energy.png, fig3_masks.png, and their numbers to energy.json: the share of
-bins below a threshold is what a fixed threshold masks.
+The energies are those of time-frequency bins. Writes fig1_energy.png, fig3_masks.png,
+and their numbers to energy.json: the share of bins below a threshold is what a fixed
+threshold masks.
 
 Example:
   local/plot_energy.py --data data/train-clean-100 --output exp/mini/energy

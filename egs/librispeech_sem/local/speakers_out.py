@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compare systems on speakers whom no training has heard: a corpus for each speaker
-(few_digits.py --leave-out), a run of run.sh on each, and their results joined.
+"""Compare systems on speakers whom no training has heard.
 
-No test set is decoded before all systems are trained. Run again, it resumes. Results
-go to exp/<scale>/results, of a corpus called as its folder, with "-out" behind.
+Makes a corpus for each speaker (few_digits.py --leave-out), runs run.sh on each, and
+joins their results. No test set is decoded before all systems are trained. Run again,
+it resumes. Results go to exp/<scale>/results, of a corpus called as its folder, with
+"-out" behind.
 Example: local/speakers_out.py --corpus LibriSpeech-digits --seed 31,32,33
 """
 
@@ -96,9 +97,7 @@ def run_fold(fold: Path, speaker: str, scale: str, options: Sequence[str]) -> No
 
 
 def call(words: Sequence[object]) -> None:
-    """Run a program in the folder of the recipe, and end with its status if it
-    fails.
-    """
+    """Run a program in the recipe's folder, and end with its status if it fails."""
     status = subprocess.run(list(map(str, words)), cwd=RECIPE, check=False).returncode
     if status:
         sys.exit(status)
