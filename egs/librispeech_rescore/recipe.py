@@ -8,11 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora import data_dirs
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.oracle import format_oracle_report, report_lists, write_choice
 from espnet_ext.nbest.selection import Selection, parse_parts
 from espnet_ext.nbest.sources import (
     convert_part,
+    find_listed_parts,
     find_lists,
     has_references,
     write_references,
@@ -21,7 +23,7 @@ from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
-from espnet_ext.recipe.librispeech import choose_dev_set, find_lm_text
+from espnet_ext.recipe.librispeech import find_lm_text
 from espnet_ext.recipe.options import split_names
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run
@@ -58,19 +60,68 @@ OUR_LISTS = HERE / "lists"  # of the synthetic corpus, which come with the recip
 
 def has_lists_alone(run: Run) -> bool:
     """Is the corpus nothing but lists of the user's own?"""
-    given = run.path(LISTS)
+    return are_lists_alone(run.options)
+
+
+def are_lists_alone(options: Mapping[str, str]) -> bool:
+    """Do these options give lists of the user's own, and no corpus?"""
+    given = options[LISTS]
+    has_corpus = bool(options[RECIPE.corpus_given(options)])
     # the recipe's own lists have the synthetic corpus behind them: it is made again
-    return run.synthetic and given is not None and OUR_LISTS not in given.parents
+    return bool(given) and not has_corpus and OUR_LISTS not in Path(given).parents
+
+
+def find_own_test_sets(options: Mapping[str, str]) -> list[str]:
+    """Find the test sets in lists alone whose parts have names of their own.
+
+    There are none where the development sets have LibriSpeech's names. Raises
+    InputError: ``dev`` or a test set is missing, or cannot have its name.
+    """
+    folder = Path(options[LISTS])
+    # a path that is no folder is refused with those of all options, later
+    if not are_lists_alone(options) or not folder.is_dir():
+        return []
+    if any(find_lists(folder, part) for part in ("dev-clean", "dev-other")):
+        return []
+    if not find_lists(folder, data_dirs.DEV):
+        raise InputError(
+            f"--{LISTS} {folder}: no lists of a development set, on which weights are "
+            "tuned: name them dev.jsonl, or dev-clean and dev-other as LibriSpeech's"
+        )
+    # as in a folder of --data, what is called train is not tested on
+    others = [data_dirs.DEV, data_dirs.TRAIN]
+    if options[TRAIN_LISTS]:
+        others += split_names(options[TRAIN_LISTS])
+    # by files and not by names, of which one file may have two: my-set and my_set
+    taken = {find_lists(folder, part) for part in others}
+    parts = find_listed_parts(folder)
+    tests = [part for part in parts if find_lists(folder, part) not in taken]
+    if not tests:
+        raise InputError(
+            f"--{LISTS} {folder}: there is no test set in it: add lists of any name "
+            f"beside {', '.join(others)}"
+        )
+    data_dirs.check_test_set_names(folder, tests)
+    return tests
 
 
 def list_test_sets(run: Run) -> list[str]:
     """List the test sets; of lists alone, those that are there."""
+    if own := find_own_test_sets(run.options):
+        return own
     given = run.path(LISTS)
     sets = librispeech.list_test_sets(run)
     if given is None or not has_lists_alone(run):
         return sets
     # where none is there, ``check`` says which are missing
     return [part for part in sets if find_lists(given, part)] or sets
+
+
+def choose_dev_set(run: Run, test_set: str) -> str:
+    """Choose the part on which weights for a test set are tuned."""
+    if find_own_test_sets(run.options):
+        return data_dirs.DEV
+    return librispeech.choose_dev_set(run, test_set)
 
 
 def list_dev_sets(run: Run) -> list[str]:
@@ -122,7 +173,8 @@ def locate_transcripts(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
 
 def data(run: Run) -> None:
     tested = list_test_sets(run)
-    all_sets = librispeech.list_test_sets(run)
+    own = find_own_test_sets(run.options)
+    all_sets = own or librispeech.list_test_sets(run)
     if left_out := [part for part in all_sets if part not in tested]:
         show(f"there are no lists of {', '.join(left_out)}, which is not tested")
     # lists with references bring all that is needed: no speech is made or read
@@ -806,7 +858,7 @@ def tables(run: Run) -> None:
     """Write tables; results on lists of the user's own carry the lists' name."""
     given = run.path(LISTS)
     own = given.name if given and has_lists_alone(run) else None
-    asr.tables(run, corpus=own)
+    asr.tables(run, corpus=own, paper=not find_own_test_sets(run.options))
 
 
 def variant(options: Mapping[str, str]) -> str:
@@ -847,6 +899,7 @@ RECIPE = Recipe(
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=variant,
     replaces_corpus=lambda options: bool(options[LISTS]),
+    find_test_sets=find_own_test_sets,
     untagged=("first_pass", PARTS, "positions"),
     uses_gpu_here=lambda run: "rescoring" if uses_models(run) else "",
     stages={

@@ -6,7 +6,7 @@ They are ``train``, ``dev``, and test sets of any name. As in Kaldi, a relative 
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,24 @@ def find_test_sets(folder: str | Path, more: Sequence[str] = ()) -> list[str]:
             f"{folder}: there is no test set in it: add a data dir of any name "
             f"beside {TRAIN} and {DEV}"
         )
-    for name in tests:
+    check_test_set_names(folder, tests)
+    return tests
+
+
+def check_test_set_names(folder: Path, names: Iterable[str]) -> None:
+    """Check the names of test sets in a folder, which become columns and file names.
+
+    Raises InputError: a name has other characters, or a run has its own use for it.
+    """
+    for name in names:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
             raise InputError(
-                f"{folder / name}: rename the folder: take letters, digits and . _ + -"
+                f"{folder / name}: rename it: take letters, digits and . _ + -"
             )
         if RESERVED.fullmatch(name):
             raise InputError(
-                f"{folder / name}: a test set cannot have this name: rename the folder"
+                f"{folder / name}: a test set cannot have this name: rename it"
             )
-    return tests
 
 
 def prepare_data_dirs(

@@ -200,6 +200,17 @@ def find_lists(folder: Path, part: str) -> Path | None:
     return None
 
 
+def find_listed_parts(folder: Path) -> list[str]:
+    """Find the parts that a folder has N-best lists of: JSONL, or output of ESPnet."""
+    parts = set()
+    for path in folder.iterdir():
+        if is_espnet_output(path) or find_published_references(path):
+            parts.add(path.name)
+        elif path.name.endswith((".jsonl", ".jsonl.gz")):
+            parts.add(path.name.removesuffix(".gz").removesuffix(".jsonl"))
+    return sorted(parts)
+
+
 def has_references(path: Path) -> bool:
     """Return whether lists have references: their first line, or published ones."""
     if not path.is_file():

@@ -88,6 +88,8 @@ class Recipe:
     trained: Mapping[str, Trained] = EMPTY
     # data dirs of --data that are trained on beside ``train``, where they are there
     data_parts: Sequence[str] = ()
+    # the test sets that other options than ``--data`` give in place of the columns
+    find_test_sets: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
     # are the columns of tables test sets of a corpus, or made of them?
     shows_test_sets: bool = True
     # the section of full.yaml whose features most systems have

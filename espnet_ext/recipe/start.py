@@ -65,8 +65,10 @@ def prepare_run(
                 )
     sections = load_scale(".", options["scale"])
     tables = load_tables("conf/tables.yaml", options["scale"])
+    names = recipe.find_test_sets(options)
     if options[DATA] and recipe.shows_test_sets:
         names = find_test_sets(options[DATA], recipe.data_parts)
+    if names:
         tables = replace_test_sets(tables, names)
     wanted = recipe.choose_tables(options)
     tables_wanted = None if wanted == "all" else split_names(wanted)

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.rescore.training.small_models import make_language_model
 from espnet_ext.tables.plan import load_scale
-from espnet_ext.tables.score_table import read_meta
+from espnet_ext.tables.score_table import read_meta, read_scores
 
 RECIPE = "librispeech_rescore"
 run = partial(smoke_run, RECIPE)
@@ -68,6 +68,35 @@ def test_rows_that_train_nothing_need_neither_training_lists_nor_a_text(own, tmp
     [kept] = (tmp_path / "exp" / "scores").glob("*.jsonl")
     first, *_ = kept.read_text().splitlines()
     assert json.loads(first)["casing"] == "lower"
+
+
+def test_own_names_of_test_sets_are_the_columns(own, tmp_path):
+    lists = tmp_path / "mine"
+    lists.mkdir()
+    names = {"dev-clean": "dev", "test-clean": "calls", "test-other": "talks_2"}
+    for part, name in {**names, "more": "my_more"}.items():
+        shutil.copy(own / "mine" / f"{part}.jsonl", lists / f"{name}.jsonl")
+    given = ("--nbest_lists", str(lists), "--train_lists", "my-more")
+    options = (*given, "--gpt2", str(own / "causal"), "--rows", "first pass,GPT-2 MWER")
+    run(*options, folder=tmp_path)
+    scores, meta = read_scores(tmp_path / "exp" / "results")
+    assert {key.test_set for key in scores.rates} == {"calls", "talks_2"}
+    assert (meta.corpus, meta.paper) == ("mine", False)
+    page = (tmp_path / "exp" / "results" / "tables.md").read_text()
+    assert "calls" in page and "talks_2" in page
+    kept = {path.stem for path in (tmp_path / "exp" / "lists").glob("*.jsonl")}
+    assert kept == {"dev", "my-more", "calls", "talks_2"}
+
+
+def test_own_names_need_lists_called_dev(own, tmp_path):
+    lists = tmp_path / "mine"
+    lists.mkdir()
+    shutil.copy(own / "mine" / "test-clean.jsonl", lists / "calls.jsonl")
+    rows = ("--nbest_lists", str(lists), "--rows", "first pass")
+    done = run(*rows, folder=tmp_path, status=1)
+    [line] = done.stderr.strip().splitlines()
+    assert str(lists) in line and "dev.jsonl" in line
+    assert not (tmp_path / "exp" / "lists").exists()
 
 
 def test_an_encoder_alone_begins_rescorebert_with_the_papers_rate(own, tmp_path):
