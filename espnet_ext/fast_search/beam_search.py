@@ -171,17 +171,21 @@ class FastSearch(BatchBeamSearch):
             by_ctc, extensions = self.part_scorers["ctc"].extend(beams.prefixes, ids)
             total = total + self.weights["ctc"] * by_ctc
         total = total + beams.score.unsqueeze(1)
+        # Hypotheses that have ended get no successor. They keep their rows, since each
+        # utterance has K of them.
         total = total.masked_fill(~beams.active.unsqueeze(1), -torch.inf)
 
         # The K hypotheses of an utterance compete with all their candidates, K x S.
         by_utterance = total.view(len(beams.utterances), -1)
         score, best = by_utterance.topk(self.beam_size)
         score = score.flatten()
+        # Candidate k S + s of an utterance is the s-th token after its k-th hypothesis.
         first_rows = torch.arange(0, len(ids), self.beam_size, device=best.device)
         rows = (best // ids.size(1) + first_rows.unsqueeze(1)).flatten()
         columns = (best % ids.size(1)).flatten()
         tokens = ids[rows, columns]
         ends = tokens == self.eos
+        # Each scorer's own sum, without its weight, as ESPnet's hypotheses have it.
         scores = {
             name: beams.scores[name][rows] + each[rows, tokens]
             for name, each in scored.items()
@@ -337,6 +341,7 @@ class FastSearch(BatchBeamSearch):
         for place in running:
             first = place * self.beam_size
             kept.extend(range(first, first + self.beam_size))
+        # What uses the indices is queued behind their copies, so that nothing waits.
         device = beams.xs.device
         places = torch.tensor(running).to(device, non_blocking=True)
         rows = torch.tensor(kept).to(device, non_blocking=True)

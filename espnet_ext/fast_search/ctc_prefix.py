@@ -150,12 +150,14 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
         scores = self._score_labels(prefixes, spelt, ids)
         # Between two equal labels there must be a blank.
         after_blank = prefixes.forward[:, 1]
+        # The last label of the empty prefix, -1, is no index; no id equals it.
         last = prefixes.last.unsqueeze(1)
         repeated = self._score_labels(prefixes, after_blank, last.clamp(min=0))
         scores = torch.where(ids == last, repeated, scores)
         # The end comes after the utterance's last frame.
         last_frame = self.ends[prefixes.utterance].unsqueeze(1)
         scores = torch.where(ids == self.eos, spelt.gather(1, last_frame), scores)
+        # A blank is part of no text.
         if self.eos != BLANK:
             scores = scores.masked_fill(ids == BLANK, LOG_ZERO)
         given = (scores - prefixes.score.unsqueeze(1)).to(self.scored_in)

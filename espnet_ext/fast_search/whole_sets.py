@@ -161,6 +161,7 @@ class WholeSets(asr_inference.Speech2Text):
                 padded, self.maxlenratio, self.minlenratio, x_lengths=lengths
             )
         except Exception as error:
+            # One utterance has no halves: then the error is the caller's.
             half = len(batch) // 2
             if not half or not asr_inference.is_out_of_memory_error(error):
                 raise
@@ -172,6 +173,7 @@ class WholeSets(asr_inference.Speech2Text):
             numbers, intermediates, found, strict=True
         ):
             result = self._hyps_to_results(nbest)
+            # ESPnet returns a pair where the encoder has CTC within.
             if intermediate is not None:
                 result = (result, self._decode_interctc(intermediate))
             results[number] = result

@@ -330,6 +330,7 @@ def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> Non
     longest = max(durations.values())
     seen = passes * len(durations)
     updates = _count_updates(schedule, passes, durations)
+    # The cause before the effect: without such a recording no sequence gets there.
     if longest < context:
         raise InputError(
             f"no recording is as long as the context of {context:g} s: the "

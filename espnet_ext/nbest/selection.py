@@ -82,6 +82,7 @@ def select_hypotheses(
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         notes.append(_describe_parts(lists, selection.parts))
+    # Before the cut, so that the ten best are ten texts.
     ranked = selected
     selected = [drop_repeated_texts(nbest) for nbest in ranked]
     if repeated := _count_hypotheses(ranked) - _count_hypotheses(selected):

@@ -162,6 +162,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
             zeros = own.new_zeros(self.cell.hidden_size)
             # Twice, as compute_additive_energies wants them: it has tanh(a) from the
             # sigmoid of 2 a.
+            # Twice, as all summands: compute_additive_energies takes tanh by sigmoid.
             keys = 2 * self.key(own)
             fertility = self._compute_inverse_fertility(own)
             states.append(
@@ -186,6 +187,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         context = torch.stack([state["context"] for state in states])
         z, c = self._run_cell(torch.cat((embedding, context), dim=1), z, c)
         w_beta = self.feedback.weight[:, 0]
+        # The query is the same at all frames, the feedback's row is times each one's.
         rows = torch.stack((2 * self.query(z), (2 * w_beta).expand(len(z), -1)), dim=1)
         contexts, feedback = self._attend(states, rows)
         read = torch.cat((z, embedding, contexts), dim=1)
@@ -234,6 +236,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         utterances: dict[int, list[int]] = {}
         for number, state in enumerate(states):
             utterances.setdefault(id(state["memory"]), []).append(number)
+        # Rows stand for what is not computed yet: the order is that of the hypotheses.
         contexts: list[torch.Tensor] = [rows] * len(states)
         feedback: list[torch.Tensor] = [rows] * len(states)
         for numbers in utterances.values():

@@ -169,6 +169,7 @@ def _read_packed(folder: Path, name: str) -> ModelFiles:
                 "download or pack it again"
             )
         named.update(meta.get(part) or {})
+    # A package may be a stranger's: its paths must not reach the user's other files.
     for file in map(str, named.values()):
         if _leads_out(file):
             raise InputError(

@@ -178,6 +178,7 @@ def draw_session(
     """
     percent, silence = _OVERLAPS[condition]
     rng = make_generator(seed, "session", condition, number)
+    # Sorted, since the order of a set of names differs between processes.
     every = sorted({source.speaker for source in sources})
     speakers = {str(speaker) for speaker in rng.choice(every, SPEAKERS, replace=False)}
     chosen: list[SourceUtterance] = []
@@ -202,6 +203,7 @@ def draw_session(
         for source, start in zip(members, starts, strict=True):
             parts.append(Part(source, round(begin + start, 4)))
         clock = max(part.end for part in parts)
+    # LibriCSS has it in the names of its sessions.
     actual = 100 * measure_overlap_ratio([(part.start, part.end) for part in parts])
     shortest, longest = silence
     name = (

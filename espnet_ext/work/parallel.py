@@ -69,6 +69,7 @@ def map_shards[Shard, Result](
         if settings is not None and settings.n_workers:
             nj = settings.n_workers
         workers = min(nj, len(shards))
+        # Jobs of a cluster begin in folders of their own; paths count from this one.
         here = os.getcwd()
         if wrapper is not None:
             calls = [partial(call_on_shard, function, shard, here) for shard in shards]
@@ -85,6 +86,7 @@ def map_shards[Shard, Result](
         else:
             for index, shard in enumerate(shards):
                 progress.take_outcome(index, call_on_shard(function, shard, here))
+        # Outcomes have come in any order.
         return [progress.results[index] for index in range(len(shards))]
 
 

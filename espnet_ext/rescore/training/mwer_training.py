@@ -268,8 +268,9 @@ def choose_scale(
 
 
 def find_scale_by_spread(weight: float, lists: Sequence[NBest]) -> float:
-    """Return the posterior scale, at most 1, at which the weighted first pass differs by
-    1 within a list: the mean of standard deviations.
+    """Return the scale at which the weighted first pass differs by 1 within a list.
+
+    That is the mean of standard deviations; the scale is at most 1.
 
     The default leaves a first pass as it is whose own posteriors are nearly one-hot.
     """

@@ -100,6 +100,7 @@ def tune_guard(
         said = join_words_by_speaker(read_segments(reference))
         for recording, speakers in read_grouped(heard).items():
             for speaker, windows in speakers.items():
+                # Whom the stitcher has left out has a transcript without words.
                 text = stitched.get(recording, {}).get(speaker, ())
                 merged = _list_texts(merge_by_time(windows))
                 spoken = said.get(recording, {}).get(speaker, ())
