@@ -18,7 +18,12 @@ export PYTHONUNBUFFERED=1 LC_ALL=C.UTF-8 PATH=$root/tools/venv/bin:$PATH
 # One thread per process: several processes run in parallel, and sums do not depend on the number of threads.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # With AVX-512 torch, oneDNN and MKL round otherwise than with AVX2. With the kernels for AVX2, processors of both kinds
-# give the same numbers (docs/reproducibility.md).
-if grep -qsw avx2 /proc/cpuinfo; then
+# give the same numbers (docs/reproducibility.md). CPU_INSTRUCTIONS=all lifts that, for bfloat16 where a processor has it.
+if [[ ${CPU_INSTRUCTIONS:=avx2} != @(avx2|all) ]]; then
+  echo "${0##*/}: error: CPU_INSTRUCTIONS is $CPU_INSTRUCTIONS: set it to avx2 or to all" >&2
+  exit 1
+fi
+export CPU_INSTRUCTIONS
+if [[ $CPU_INSTRUCTIONS == avx2 ]] && grep -qsw avx2 /proc/cpuinfo; then
   export ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 fi

@@ -25,6 +25,9 @@ PACKAGES = (
     "transformers",
     "ctranslate2",
 )
+# A variable of utils/path.sh, and what it is unless the user sets it.
+INSTRUCTIONS = "CPU_INSTRUCTIONS"
+USUAL_INSTRUCTIONS = "avx2"
 # git's patterns of what a run reads of a checkout.
 READ = (":(top,glob)**/*.py", ":(top,glob)**/*.sh", ":(top,glob)**/conf/**")
 
@@ -44,8 +47,12 @@ def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
     """Return how results were made, as their ``meta`` holds it.
 
     ``git`` has the commit, and whether code or configs differ from it; null outside a
-    git checkout.
+    git checkout. The command begins with the instructions that ``utils/path.sh`` was
+    asked to leave to the processor, on which the numbers depend.
     """
+    instructions = os.environ.get(INSTRUCTIONS, USUAL_INSTRUCTIONS)
+    if instructions != USUAL_INSTRUCTIONS:
+        command = f"{INSTRUCTIONS}={instructions} {command}"
     return {
         "command": command,
         "git": _describe_checkout(repository),

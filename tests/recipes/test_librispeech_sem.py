@@ -222,6 +222,30 @@ def test_recipes_use_the_instructions_that_most_processors_have():
     )
 
 
+@pytest.mark.parametrize(
+    ("instructions", "status", "capability"),
+    [("all", 0, "avx512"), ("avx1", 1, None)],
+)
+def test_all_instructions_are_used_when_asked_for(instructions, status, capability):
+    given = {
+        "PATH": os.environ["PATH"],
+        "ATEN_CPU_CAPABILITY": "avx512",
+        "CPU_INSTRUCTIONS": instructions,
+    }
+    found = subprocess.run(
+        ["bash", "-c", "source utils/path.sh && printenv ATEN_CPU_CAPABILITY"],
+        cwd=EGS.parent,
+        env=given,
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == status
+    if capability:
+        assert found.stdout.strip() == capability
+    else:
+        assert "CPU_INSTRUCTIONS" in found.stderr
+
+
 def test_table_5_on_a_librispeech_without_its_other_parts(tmp_path):
     """Their cells and the average stay empty; without the option, the missing parts are
     named before any work.

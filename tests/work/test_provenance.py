@@ -23,6 +23,17 @@ def test_meta(tmp_path: Path):
     )
 
 
+@pytest.mark.parametrize(
+    ("instructions", "command"),
+    [("avx2", "./run.sh"), ("all", "CPU_INSTRUCTIONS=all ./run.sh")],
+)
+def test_a_run_by_other_instructions_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instructions: str, command: str
+):
+    monkeypatch.setenv("CPU_INSTRUCTIONS", instructions)
+    assert collect_meta("./run.sh", tmp_path)["command"] == command
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))

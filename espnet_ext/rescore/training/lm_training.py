@@ -156,6 +156,7 @@ def train_lm(
         evaluate=lambda: task.evaluate(dev),
         best_by=("loss",),
         save=scorer.save,
+        measure=len,
     )
     return train(training, settings, output, key, log)
 
@@ -264,6 +265,10 @@ class LmTask:
             mask = replace(self.mask, mlm_probability=MASK_PROBABILITY)
             # Not a seed, which is refused in processes that another has started.
             mask.generator = torch.Generator().manual_seed(0)
+        else:
+            # Long texts beside short ones are mostly padding. A masked model's stay in
+            # their order, in which masks are drawn.
+            texts = sorted(texts, key=len)
         for start in range(0, len(texts), DEV_BATCH):
             part, predicted = self.loss(texts[start : start + DEV_BATCH], mask)
             total += part.item()

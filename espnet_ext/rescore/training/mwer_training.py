@@ -192,6 +192,7 @@ def train_mwer(
         evaluate=lambda: watch.note(evaluate(scorer, dev, loss)),
         best_by=("wer", "mwer"),
         save=scorer.save,
+        measure=lambda item: sum(map(len, item.texts)),
     )
     report = train(task, settings, output, key, log)
     watch.warn_of_flat_scores(report)

@@ -26,6 +26,7 @@ class TrainingSettings(StrictMapping):
     grad_clip: Positive = 1.0  # largest norm of the gradient
     # updates between evaluations; None for ten evaluations in all
     evaluate_every: Count | None = None
+    group_by_length: Flag = False  # batches of examples that are about equally long
     checkpoint_minutes: Positive = 10.0  # most time between checkpoints
     seed: Whole = 0  # for the examples' order, dropout and all other random numbers
 

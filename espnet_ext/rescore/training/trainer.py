@@ -41,6 +41,9 @@ BEGUN = ".begun"  # marks the folder of a training that has not written a checkp
 CHECKPOINT = re.compile(r"checkpoint(\d+)")
 RANK_SEED = 7919  # a prime, by which seeds of processes differ: so dropout does, too
 PROGRESS_SECONDS = 30.0  # between lines in the log
+# Batches whose examples are drawn together and sorted by length: enough for little
+# padding, few enough for the same examples not to meet in each epoch.
+SORTED_BATCHES = 50
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class TrainingTask:
     # the model with the smallest of these numbers is best; later ones break ties
     best_by: tuple[str, ...]
     save: Callable[[Path], None]
+    measure: Callable[[Any], int]  # returns the length of an example, in any unit
 
 
 def train(
@@ -79,10 +83,12 @@ def train(
     one_step = DataLoaderConfiguration(split_batches=True)
     accelerator = Accelerator(cpu=device.type == "cpu", dataloader_config=one_step)
     made_of = {
-        **settings.model_dump(exclude={"checkpoint_minutes"}),
+        **settings.model_dump(exclude={"checkpoint_minutes", "group_by_length"}),
         **key,
         "processes": accelerator.num_processes,
     }
+    if settings.group_by_length:
+        made_of["group_by_length"] = True
     # As a checkpoint's JSON gives it back: tuples become lists.
     begun = json.loads(json.dumps(made_of))
     if (output / REPORT).exists():
@@ -181,8 +187,8 @@ class _Run:
         self.updating = 0.0  # of updates, without evaluations
         # of the updates since the last evaluation
         self.logged: list[dict[str, float]] = []
-        # the number of an epoch, and the order of its examples
-        self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
+        # the number of an epoch, and the examples of its batches
+        self._batches: tuple[int, list[list[int]]] = (-1, [])
 
     def train_to_end(self) -> dict[str, Any]:
         """Update and evaluate until all updates are done; return the report."""
@@ -257,19 +263,34 @@ class _Run:
 
     def _choose_batch(self) -> list[Any]:
         """Return the examples of the next update."""
-        # They depend only on the seed and the number of the update, so that a resumed
-        # training sees what it would have seen; a prime keeps seeds and epochs apart.
         count = len(self.task.examples)
-        size = self.settings.batch_size
-        epoch, number = divmod(self.step, math.ceil(count / size))
-        known, order = self._order
+        updates_per_epoch = math.ceil(count / self.settings.batch_size)
+        epoch, number = divmod(self.step, updates_per_epoch)
+        known, batches = self._batches
         if known != epoch:
-            seed = self.settings.seed * 1_000_003 + epoch
-            generator = torch.Generator().manual_seed(seed)
-            order = torch.randperm(count, generator=generator)
-            self._order = (epoch, order)
-        first = number * size
-        return [self.task.examples[index] for index in order[first : first + size]]
+            batches = self._draw_batches(epoch)
+            self._batches = (epoch, batches)
+        return [self.task.examples[index] for index in batches[number]]
+
+    def _draw_batches(self, epoch: int) -> list[list[int]]:
+        """Draw the batches of an epoch: numbers of examples, each once."""
+        # They depend only on the seed and the number of the epoch, so that a resumed
+        # training sees what it would have seen; a prime keeps seeds and epochs apart.
+        seed = self.settings.seed * 1_000_003 + epoch
+        generator = torch.Generator().manual_seed(seed)
+        examples = self.task.examples
+        order = torch.randperm(len(examples), generator=generator).tolist()
+        size = self.settings.batch_size
+        if not self.settings.group_by_length:
+            return cut_evenly(order, size)
+        lengths = [self.task.measure(example) for example in examples]
+        pools = cut_evenly(order, size * SORTED_BATCHES)
+        batches = []
+        for pool in pools:
+            batches += cut_evenly(sorted(pool, key=lengths.__getitem__), size)
+        # Not from short to long: the learning rate changes meanwhile.
+        turns = torch.randperm(len(batches), generator=generator).tolist()
+        return [batches[turn] for turn in turns]
 
     def _evaluate(self) -> None:
         """Evaluate, keep the model if it is the best, and write the checkpoint."""
@@ -364,6 +385,15 @@ class _Run:
         write_json(self.output / REPORT, report)
         _remove_marks(self.output)
         return report
+
+
+def cut_evenly(items: list[int], size: int) -> list[list[int]]:
+    """Cut a list into parts of one size; the last one may be shorter.
+
+    >>> cut_evenly([5, 6, 7], 2)
+    [[5, 6], [7]]
+    """
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def describe_result(output: Path, report: Mapping[str, Any]) -> str:

@@ -79,6 +79,7 @@ class Line:
             self.evaluate,
             ("loss",),
             self.save,
+            measure=lambda example: int(100 * example[1].abs()),
         )
         return train(task, settings, output, {"data": data}, log)
 
@@ -109,6 +110,30 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kill_at):
         "model",
         "training.json",
     ]
+
+
+def test_batches_by_length_hold_examples_that_are_about_equally_long(tmp_path):
+    grouped = SETTINGS.model_copy(update={"group_by_length": True})
+    line = Line()
+    line.train(tmp_path / "whole", grouped)
+    lengths = sorted(abs(y.item()) for _, y in line.examples)
+    size = SETTINGS.batch_size
+    alike = [lengths[start : start + size] for start in range(0, len(lengths), size)]
+    epochs = [line.batches[start : start + 4] for start in range(0, 16, 4)]
+    in_turn = []
+    for batches in epochs:
+        found = [sorted(abs(value) for value in batch) for batch in batches]
+        assert sorted(found) == alike
+        in_turn.append([batch[0] for batch in found])
+    # neither from short to long, nor the same turns in each epoch
+    assert any(turns != sorted(turns) for turns in in_turn)
+    assert in_turn[0] != in_turn[1]
+    with pytest.raises(Killed):
+        Line(5).train(tmp_path / "killed", grouped)
+    resumed = Line()
+    resumed.train(tmp_path / "killed", grouped)
+    # its last checkpoint was written after three updates
+    assert resumed.batches == line.batches[3:]
 
 
 def test_killed_while_it_finishes(tmp_path, monkeypatch):
