@@ -263,8 +263,7 @@ def _measure_rescorer(step: Step, folder: Path, amounts: Amounts) -> Measured | 
     history = report["history"]
     rehearsed_updates = max(1, *(each["step"] for each in history))
     seconds = report["update_seconds"] / rehearsed_updates
-    # Both are rounded, so that the updates of a tiny model may take longer than all.
-    beside_updates = max(0.0, report["seconds"] - report["update_seconds"])
+    beside_updates = report["seconds"] - report["update_seconds"]
     of_evaluation = beside_updates / len(history)
     # before the first update, and then ten times unless the config says how often
     every = config.get("evaluate_every") or max(1, updates // 10)

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
@@ -41,8 +41,7 @@ class _Summary(_Counts):
 class _Report(BaseModel):
     """What tables need of a rescorer's ``training.json``."""
 
-    best_step: int
-    history: list[dict[str, Any]]
+    history: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
 class _Quantity(BaseModel):
@@ -160,15 +159,16 @@ def _find_unfinished(
 ) -> tuple[int, ...]:
     """Return the seeds whose training was best at its last step.
 
-    ``losses`` are those of ESPnet's trainings; a rescorer's has a report.
+    ``losses`` are those of ESPnet's trainings; a rescorer's has a report, with the word
+    error rate on dev where that chose the model.
     """
     seeds = {seed for seed, course in losses.items() if _is_falling(course)}
     for path in folder.glob(f"seed*/{REPORT}"):
         report = read_settings(_Report, path, AGAIN)
         seed = _read_seed(path.parent)
-        last = max((values["step"] for values in report.history), default=0)
-        # step 0 is best if the training has made nothing better
-        if seed is not None and report.best_step and report.best_step == last:
+        chosen_by = "dev_wer" if "dev_wer" in report.history[0] else "dev_loss"
+        course = [values[chosen_by] for values in report.history]
+        if seed is not None and _is_falling(course):
             seeds.add(seed)
     return tuple(sorted(seeds))
 

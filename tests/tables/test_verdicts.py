@@ -299,10 +299,20 @@ def test_trainings_that_are_best_at_their_last_step_get_no_verdict(
     assert judged()[0].verdict == "holds"
     log.unlink()
     report = tmp_path / "exp" / "base" / "seed1" / "training.json"
-    history = [{"step": 0}, {"step": 10}, {"step": 20}]
-    for best, verdict in ((20, "open"), (10, "holds"), (0, "holds")):
-        report.write_text(json.dumps({"best_step": best, "history": history}))
-        assert judged()[0].verdict == verdict
+    # a rescorer's is chosen by its loss on texts, or by its errors on lists
+    for course, verdict in (
+        ((9.0, 8.0, 7.0), "open"),
+        ((9.0, 7.01, 7.0), "holds"),
+        ((9.0, 7.0, 8.0), "holds"),
+        ((7.0, 8.0, 9.0), "holds"),
+    ):
+        for names in (("loss",), ("wer", "mwer")):
+            history = [
+                {"step": 10 * number, **{f"dev_{name}": value for name in names}}
+                for number, value in enumerate(course)
+            ]
+            report.write_text(json.dumps({"history": history}))
+            assert judged()[0].verdict == verdict
 
 
 def test_units_on_which_a_system_fails_are_left_out(

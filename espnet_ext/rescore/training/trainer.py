@@ -375,7 +375,7 @@ class _Run:
         report = {
             "key": self.key,
             "best_step": self._find_best(),
-            "seconds": round(self.seconds, 1),
+            "seconds": round(self.seconds, 3),
             "update_seconds": round(self.updating, 3),
             "history": self.history,
         }
