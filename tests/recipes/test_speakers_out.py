@@ -1,5 +1,5 @@
-"""``local/few_digits.py --leave-out`` and ``local/speakers_out.py``: corpora without a
-speaker, and results that are joined over speakers.
+"""Corpora whose test speakers are in no other part: ``few_digits.py --leave-out`` of
+librispeech_sem, and ``speaker_folds.py`` of libricss_stitch.
 """
 
 import math
@@ -9,14 +9,12 @@ import few_digits
 import numpy as np
 import pytest
 import soundfile
-import speakers_out
+import speaker_folds
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.score_table import Key, Meta, Score, Scores, write_scores
 
 PARTS = ("train-clean-100", "dev-clean", "dev-other", "test-clean", "test-other")
 SPEAKERS = ("11", "12", "13")
-KEYS = [Key(system, "default", "test-clean", None) for system in ("a", "b")]
 
 
 @pytest.fixture
@@ -79,53 +77,12 @@ def test_a_speaker_who_is_not_there_is_refused(corpus, monkeypatch):
     assert not corpus.with_name("without-14").exists()
 
 
-def fold(folder: Path, speaker: str, losses: dict, unfinished: dict, seeds=(1, 2)):
-    """Write the results of a run whose test set has one speaker of ten words."""
-    errors = {key: int(speaker) + number for number, key in enumerate(KEYS)}
-    rates = {
-        key: {
-            seed: Score("", (errors[key] + seed,), (40,), (speaker,)) for seed in seeds
-        }
-        for key in KEYS
-    }
-    shared = {
-        "units": {"test-clean": "speaker"},
-        "normaliser": "none",
-        "dev_losses": losses,
-        "unfinished": unfinished,
-    }
-    run = speakers_out.collect_meta("./run.sh", folder.parent)
-    meta = Meta.model_validate(
-        {"recipe": "r", "corpus": "c", "scale": "s", "tables": ["1"], "runs": [run]}
-        | shared
-    )
-    write_scores(folder, Scores(rates, {}, shared["units"], "none", losses), meta)
-    return folder
-
-
-def test_results_are_joined_over_speakers(tmp_path):
-    losses = [{"a": {1: 0.5, 2: 0.7}}, {"a": {1: 0.6, 2: math.nan}}]
-    folders = [
-        fold(tmp_path / speaker, speaker, loss, at_end)
-        for speaker, loss, at_end in zip(
-            ("11", "12"), losses, ({"a": [2]}, {"a": [1]}), strict=True
-        )
-    ]
-    scores, meta = speakers_out.join_folds(folders, "c-out", "command")
-    joined = scores.select("b", "default", "test-clean", None)[2]
-    assert (joined.units, joined.errors, joined.words) == (
-        ("11", "12"), (14, 15), (40, 40),
-    )  # fmt: skip
-    # a seed has failed, or is unfinished, if it is so without one of the speakers
-    assert meta.dev_losses["a"][1] == 0.6 and math.isnan(meta.dev_losses["a"][2])
-    assert meta.unfinished == {"a": (1, 2)}
-    assert (meta.corpus, meta.runs[0].command) == ("c-out", "command")
-
-
-def test_a_training_that_one_fold_lacks_is_refused(tmp_path):
-    folders = [
-        fold(tmp_path / "11", "11", {}, {}),
-        fold(tmp_path / "12", "12", {}, {}, seeds=(1,)),
-    ]
-    with pytest.raises(InputError, match="seed 2"):
-        speakers_out.join_folds(folders, "c-out", "command")
+def test_two_speakers_of_a_fold_are_in_its_test_part_alone(corpus):
+    output = corpus.with_name("fold")
+    speaker_folds.make_corpus(corpus, output, ["11", "13"])
+    for part in ("train-clean-100", "dev-clean", "test-clean"):
+        ids = [path.stem for path in (output / part).rglob("*.flac")]
+        is_test = part == "test-clean"
+        speakers = {name.split("-")[0] for name in ids}
+        assert speakers == ({"11", "13"} if is_test else {"12"}), part
+        assert len(set(ids)) == len(ids) == (12 if is_test else 2), part

@@ -9,15 +9,18 @@ Example: local/few_digits.py --corpus LibriSpeech-digits --output LibriSpeech-di
 """
 
 import argparse
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import soundfile
-import soxr
 
 from espnet_ext.command import run_main
+from espnet_ext.corpora.unheard_speakers import (
+    copy_other_speakers,
+    read_speech,
+    write_recordings,
+    write_utterance,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import (
     OTHER,
@@ -73,16 +76,12 @@ def main() -> None:
 def leave_out(speaker: str, corpus: Path, output: Path, seed: int) -> None:
     """Write dev parts without a speaker, and test parts of all that it has recorded."""
     for part in ("dev-clean", "dev-other"):
-        for folder in (corpus / part).iterdir():
-            if folder.name != speaker:
-                shutil.copytree(folder, output / part / folder.name)
+        copy_other_speakers(corpus / part, output / part, [speaker])
     # No model has heard the speaker, so that the training recordings can be tests too.
     for condition in ("clean", "other"):
         test = output / f"test-{condition}"
-        # Parts number their utterances alike, so that each needs a chapter of its own.
-        for number, part in enumerate((f"test-{condition}", f"dev-{condition}")):
-            for path in sorted((corpus / part / speaker).rglob("*.flac")):
-                write_utterance(path, test, prefix=str(number))
+        parts = [corpus / f"test-{condition}", corpus / f"dev-{condition}"]
+        write_recordings(parts, speaker, test)
         for path in sorted((corpus / CLEAN / speaker).rglob("*.flac")):
             pink = None
             if condition == "other":
@@ -112,30 +111,6 @@ def draw_training_set(
             write_utterance(path, output / NOISY, record_in_noise(path, files, seed))
 
 
-def write_utterance(
-    path: Path, part: Path, recorded: np.ndarray | None = None, prefix: str = ""
-) -> None:
-    """Write an utterance into a part, at 16 kHz, with its transcript.
-
-    If it was recorded again, or with ``prefix``, it is in another chapter.
-    """
-    speaker, chapter, utterance = path.stem.split("-")
-    transcripts = path.parent / f"{speaker}-{chapter}.trans.txt"
-    text = dict(line.split(" ", 1) for line in transcripts.open())[path.stem]
-    # No other chapter's number, since ids are unique in a corpus.
-    chapter = (prefix or ("" if recorded is None else "9")) + chapter
-    folder = part / speaker / chapter
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{speaker}-{chapter}-{utterance}.flac"
-    if recorded is None and soundfile.info(path).samplerate == SAMPLE_RATE:
-        target.write_bytes(path.read_bytes())
-    else:
-        samples = read_speech(path, SAMPLE_RATE) if recorded is None else recorded
-        soundfile.write(target, samples, SAMPLE_RATE, subtype="PCM_16")
-    with (folder / f"{speaker}-{chapter}.trans.txt").open("a") as file:
-        file.write(f"{target.stem} {text}")
-
-
 def record_in_noise(path: Path, files: list[Path], seed: int) -> np.ndarray:
     """Record an utterance in a noisy room, where others of ``files`` may speak.
 
@@ -146,9 +121,9 @@ def record_in_noise(path: Path, files: list[Path], seed: int) -> np.ndarray:
     speaker = path.parents[1]
     others = [other for other in files if other.parents[1] != speaker]
     talkers = rng.choice(len(others), 3) if rng.uniform() < CONDITION.babble else ()
-    babble = [read_speech(others[number]) for number in talkers]
+    babble = [read_speech(others[number], VOICE_RATE) for number in talkers]
     scene = draw_scene(CONDITION, babble, rng)
-    return record(read_speech(path), scene, CONDITION, rng)
+    return record(read_speech(path, VOICE_RATE), scene, CONDITION, rng)
 
 
 def add_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -164,12 +139,6 @@ def add_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     noise *= samples.std() / noise.std() * 10 ** (-rng.uniform(*PINK_SNR) / 20)
     # Halved, so that the sum does not clip.
     return 0.5 * (samples + noise)
-
-
-def read_speech(path: Path, rate: int = VOICE_RATE) -> np.ndarray:
-    """Read a file at a sampling rate, by default that of the acoustics' input."""
-    samples, given = soundfile.read(path, dtype="float32")
-    return soxr.resample(samples, given, rate)
 
 
 if __name__ == "__main__":
