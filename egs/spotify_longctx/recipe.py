@@ -369,7 +369,7 @@ def measure_context(config: Path, seconds: float, ngpu: int, expdir: str) -> Non
 def tables(run: Run) -> None:
     """Make the tables; test sets that were not given are synthetic, and so called."""
     synthetic = []
-    for name in run.tables.file.test_sets:
+    for name in (*corpora.TEST_CORPORA, corpora.CONTROL):
         is_given = bool(run.options.get(name)) or run.of_data_dirs
         # the control set is a part of the synthetic podcasts
         if not is_given and (name != corpora.CONTROL or run.synthetic):
@@ -391,6 +391,7 @@ def check(run: Run) -> None:
                     "says how to get it"
                 )
     check_synthetic_tables(run)
+    check_rooms(run)
     corpora.check_own_recordings(run)
     if run.own:
         check_own_config(run.own)
@@ -415,6 +416,20 @@ def check_synthetic_tables(run: Run) -> None:
             f"{needs[0]}: only the synthetic corpora say which names are drowned: "
             f"leave out {' '.join(given)}"
         )
+
+
+def check_rooms(run: Run) -> None:
+    """Refuse tables of noisy rooms if their data dirs are not given."""
+    # those of --data are replaced by its own test sets
+    if run.of_data_dirs:
+        return
+    for table in run.selected:
+        for column in table.columns:
+            if column.sets and set(column.sets) <= set(corpora.ROOMS):
+                raise InputError(
+                    f"{table.id}: its test sets are made by local/noisy_rooms.py: "
+                    "give their folder with --data"
+                )
 
 
 def check_published_model(run: Run, system: System, seed: int) -> None:

@@ -67,7 +67,7 @@ def draw_scene(
     t60 = rng.uniform(*condition.t60)
     direct = rng.uniform(*condition.direct)
     return Scene(
-        impulse_response=_draw_impulse_response(t60, direct, rng),
+        impulse_response=draw_impulse_response(t60, direct, rng),
         colour=rng.uniform(0.8, 1.6),
         level=rng.uniform(-32, -20),
         snr=rng.uniform(*condition.snr),
@@ -108,11 +108,11 @@ def record_shifted(
     # Level and noise are measured against the speech alone, not the silence around it.
     spoken = slice(before, before + len(dry))
     level = scene.level + rng.uniform(-2, 2)
-    wet *= _convert_to_amplitude(level) / _measure_rms(wet[spoken])
+    wet *= _convert_to_amplitude(level) / measure_rms(wet[spoken])
     snr = np.clip(scene.snr + rng.uniform(-3, 3), *condition.snr)
     noise = _draw_noise(len(wet), scene, rng)
-    wanted = _measure_rms(wet[spoken]) * _convert_to_amplitude(-snr)
-    noise *= wanted / _measure_rms(noise)
+    wanted = measure_rms(wet[spoken]) * _convert_to_amplitude(-snr)
+    noise *= wanted / measure_rms(noise)
     mixture = wet + noise
     peak = np.abs(mixture).max()
     # Only turned down, never up: the drawn level is that of the chapter.
@@ -132,17 +132,17 @@ def _draw_noise(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Draw what is heard beside the speech: the room's hum, and babble if any."""
-    hum = _draw_coloured_noise(length, scene.colour, rng)
+    hum = draw_coloured_noise(length, scene.colour, rng)
     if scene.babble is None:
         return hum
     start = int(rng.integers(len(scene.babble)))
     places = np.arange(start, start + length)
     babble = np.take(scene.babble, places, mode="wrap")
     # The room's own noise fills the pauses of the babble.
-    return babble / _measure_rms(babble) + _HUM_IN_BABBLE * hum
+    return babble / measure_rms(babble) + _HUM_IN_BABBLE * hum
 
 
-def _draw_coloured_noise(
+def draw_coloured_noise(
     length: int,
     colour: float,
     rng: np.random.Generator,
@@ -158,10 +158,10 @@ def _draw_coloured_noise(
     spectrum *= np.maximum(frequency, _FLAT) ** (-colour / 2)
     spectrum[frequency < _LOWEST] = 0
     noise = irfft(spectrum, fast)[:length]
-    return noise / _measure_rms(noise)
+    return noise / measure_rms(noise)
 
 
-def _draw_impulse_response(
+def draw_impulse_response(
     t60: float,
     direct: float,
     rng: np.random.Generator,
@@ -190,7 +190,7 @@ def _mix_babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarr
     length = max(len(samples) for samples in speech)
     shifted = []
     for samples in speech:
-        repeated = np.resize(samples / _measure_rms(samples), length)
+        repeated = np.resize(samples / measure_rms(samples), length)
         shifted.append(np.roll(repeated, int(rng.integers(length))))
     return np.sum(shifted, axis=0)
 
@@ -208,7 +208,7 @@ def _convert_to_amplitude(decibels: float) -> float:
     return 10 ** (decibels / 20)
 
 
-def _measure_rms(samples: np.ndarray) -> float:
+def measure_rms(samples: np.ndarray) -> float:
     # Squares of float32 samples lose what is quiet in a long sum.
     squares = np.square(samples, dtype=np.float64)
     return float(np.sqrt(np.mean(squares)))

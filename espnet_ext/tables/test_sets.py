@@ -11,8 +11,21 @@ def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
     """Return tables whose columns of error rates are of these test sets.
 
     If there are several, their average has a column. The paper's numbers and the
-    recipe's claims are of other test sets, and go.
+    recipe's claims are of other test sets, and go. A table that is made for test sets
+    of just these names stays as it is, with the claims about it.
     """
+    kept = {}
+    for table in tables.tables.values():
+        if _list_sets(table) == set(names):
+            kept[table.id] = table
+    claims = {}
+    for name, claim in tables.claims.items():
+        if claim.table in kept:
+            claims[name] = claim
+    designs = []
+    for design in tables.designs:
+        if claims.keys() >= set(design.claims):
+            designs.append(design)
     columns = {}
     for name, column in tables.columns.items():
         if not column.sets:
@@ -26,15 +39,23 @@ def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
             columns[full] = Column(full, own, measure)
     made = {}
     for table in tables.tables.values():
-        made[table.id] = _replace_columns(table, columns, names)
+        made[table.id] = kept.get(table.id) or _replace_columns(table, columns, names)
     return replace(
         tables,
         file=tables.file.model_copy(update={"test_sets": tuple(names)}),
         tables=made,
         columns=columns,
-        claims={},
-        designs=(),
+        claims=claims,
+        designs=tuple(designs),
     )
+
+
+def _list_sets(table: Table) -> set[str]:
+    """List the test sets of a table's columns, those of an average too."""
+    sets: set[str] = set()
+    for column in table.columns:
+        sets.update(column.sets)
+    return sets
 
 
 def _list_measures(columns: Iterable[Column]) -> list[str | None]:

@@ -79,6 +79,12 @@ def test_models_must_be_what_their_names_say(system, changes, fault, tmp_path):
         check_model(tmp_path / "config.yaml", system, full)
 
 
+def test_figure_rooms_needs_its_data_dirs(monkeypatch):
+    monkeypatch.chdir(RECIPE)
+    with pytest.raises(InputError, match="--data"):
+        prepare_run(RECIPE, {"scale": "mini_rooms", "figure": "rooms"})
+
+
 def test_a_run_checks_its_models(tmp_path, monkeypatch):
     monkeypatch.chdir(RECIPE)
     model = tmp_path / "base_10" / "seed1"

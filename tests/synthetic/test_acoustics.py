@@ -84,7 +84,7 @@ def test_silence_at_both_ends() -> None:
 def test_colour_of_the_noise(colour: float) -> None:
     rng = np.random.default_rng(0)
     length = 10 * acoustics.SAMPLE_RATE
-    noise = acoustics._draw_coloured_noise(length, colour, rng)
+    noise = acoustics.draw_coloured_noise(length, colour, rng)
     assert np.mean(noise**2) == pytest.approx(1.0)
     power = np.abs(np.fft.rfft(noise)) ** 2
     frequency = np.fft.rfftfreq(len(noise), 1 / acoustics.SAMPLE_RATE)
@@ -99,7 +99,7 @@ def test_colour_of_the_noise(colour: float) -> None:
 
 @pytest.mark.parametrize(("t60", "direct"), [(0.3, 12.0), (0.6, 3.0)])
 def test_room(t60: float, direct: float) -> None:
-    response = acoustics._draw_impulse_response(t60, direct, np.random.default_rng(0))
+    response = acoustics.draw_impulse_response(t60, direct, np.random.default_rng(0))
     assert response[0] == 1
     assert decibel(1 / np.sum(response[1:] ** 2)) == pytest.approx(direct, abs=0.01)
     # Schroeder's backward integration: the remaining energy falls by 60 dB in t60.

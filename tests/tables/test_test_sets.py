@@ -44,3 +44,13 @@ def test_a_figure_has_a_curve_for_each_test_set():
     curves = dict.fromkeys(row.curve for row in made["figure2"].rows)
     old = dict.fromkeys(row.curve for row in tables.tables["figure2"].rows)
     assert list(curves) == [f"{curve} on {name}" for name in "xy" for curve in old]
+
+
+def test_a_figure_that_is_made_for_these_sets_stays_as_it_is():
+    path = EGS / "spotify_longctx" / "conf/tables.yaml"
+    tables = load_tables(path, "mini_rooms")
+    made = replace_test_sets(tables, ("quiet", "seen", "unseen"))
+    assert made.tables["figurerooms"] == tables.tables["figurerooms"]
+    assert made.tables["figure1"] != tables.tables["figure1"]
+    assert {claim.table for claim in made.claims.values()} <= {"figurerooms"}
+    assert {design.scale for design in made.designs} <= {"mini_rooms"}

@@ -26,6 +26,7 @@ from espnet_ext.work.yaml_files import deep_merge
 TRAIN = "train"
 VALID = "dev"
 CONTROL = "control"  # synthetic podcasts in which no name recurs
+ROOMS = ("quiet", "seen", "unseen")  # of local/noisy_rooms.py, by their noise
 # Corpora of the test sets, and their folders among the synthetic corpora.
 TEST_CORPORA = {
     "tedlium": "TEDLIUM_release-3",
