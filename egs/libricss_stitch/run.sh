@@ -14,7 +14,7 @@ set -euo pipefail
 # What to run
 table=all        # number of a table of the paper, several separated by commas, or all; Table 1 counts the mixtures of stage 2
 rows=            # rows of the table by name, separated by commas; all if empty
-scale=mini       # smoke|mini|mini_digits|mini_digits_again|mini_libricss|mini_libricss_again|full: models and synthetic corpus; full is the paper's
+scale=mini       # smoke|mini|mini_digits|mini_digits_again|mini_digits_long|mini_libricss|mini_libricss_again|full: models and synthetic corpus; full is the paper's
 seed=1           # seeds of the stitchers, separated by commas; the recogniser has seed 1
 recogniser=      # lstm|conformer: layers of the speaker-attributed recogniser; whisper: Whisper tiny.en on speakers in turns; the scale's own if empty
 pairs_within=    # seconds between words that the alignment-based stitcher pairs; none: P4's alignment; the scale's own if empty
