@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from espnet_ext.errors import InputError
 from espnet_ext.tables.reading import Column, Figure, Row, Table, Tables
 from espnet_ext.tables.schema import AVERAGE
 
@@ -12,7 +13,8 @@ def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
 
     If there are several, their average has a column. The paper's numbers and the
     recipe's claims are of other test sets, and go. A table that is made for test sets
-    of just these names stays as it is, with the claims about it.
+    of just these names stays as it is, with the claims about it. Raises InputError: a
+    test set is called as a column that is not an error rate.
     """
     kept = {}
     for table in tables.tables.values():
@@ -30,6 +32,12 @@ def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
     for name, column in tables.columns.items():
         if not column.sets:
             columns[name] = column
+    for name in names:
+        if name in columns:
+            raise InputError(
+                f"test set {name}: the recipe's tables have a column of this name: "
+                "rename it"
+            )
     measures = _list_measures(tables.columns.values())
     sets: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
     sets[AVERAGE] = tuple(names)

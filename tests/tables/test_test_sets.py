@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from espnet_ext.errors import InputError
 from espnet_ext.tables.plan import list_needed_sets
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.test_sets import replace_test_sets
@@ -27,6 +30,11 @@ def test_columns_have_the_names_of_the_folders():
     assert columns("librispeech_sem", "1", "calls", "talks")[-1] == "average"
     assert columns("asru2019_cs", "1", "x")[:3] == ["x All", "x CH", "x EN"]
     assert columns("librispeech_rescore", "1", "x")[:2] == ["x", "latency"]
+
+
+def test_a_set_that_is_called_as_another_column_is_refused():
+    with pytest.raises(InputError, match="test set latency"):
+        columns("librispeech_rescore", "1", "x", "latency")
 
 
 def test_reductions_are_of_the_average_or_the_only_set():
