@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora import data_dirs
+from espnet_ext.corpora.librispeech import PARTS as LIBRISPEECH_PARTS
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.oracle import format_oracle_report, report_lists, write_choice
 from espnet_ext.nbest.selection import Selection, parse_parts
@@ -177,11 +178,31 @@ def data(run: Run) -> None:
     all_sets = own or librispeech.list_test_sets(run)
     if left_out := [part for part in all_sets if part not in tested]:
         show(f"there are no lists of {', '.join(left_out)}, which is not tested")
+    if unused := find_unused_lists(run):
+        show(
+            f"lists of {', '.join(unused)} are not used: test sets of any name need a "
+            "development set that is called dev"
+        )
     # lists with references bring all that is needed: no speech is made or read
     if run.synthetic and lists_are_whole(run):
         run_jobs([text_steps(run)])
         return
     librispeech.prepare(run, name_corpus_size(run))
+
+
+def find_unused_lists(run: Run) -> list[str]:
+    """Find the parts of lists alone that the run neither trains, tunes nor tests on.
+
+    Parts of LibriSpeech are known to the user, and are not among them.
+    """
+    given = run.path(LISTS)
+    if given is None or not has_lists_alone(run):
+        return []
+    known = [*list_parts(run), *LIBRISPEECH_PARTS]
+    # by files and not by names, of which one file may have two: my-set and my_set
+    taken = {find_lists(given, part) for part in known}
+    parts = find_listed_parts(given)
+    return [part for part in parts if find_lists(given, part) not in taken]
 
 
 def name_corpus_size(run: Run) -> str:

@@ -55,11 +55,13 @@ def own(tmp_path_factory) -> Path:
 def test_rows_that_train_nothing_need_neither_training_lists_nor_a_text(own, tmp_path):
     lists = tmp_path / "mine"
     lists.mkdir()
-    for part in PARTS:
+    for part in (*PARTS, "more"):
         shutil.copy(own / "mine" / f"{part}.jsonl", lists)
     rows = ("first pass", "GPT-2 initial", "10-best oracle")
     given = ("--nbest_lists", str(lists), "--gpt2", str(own / "causal"))
-    run(*given, "--rows", ",".join(rows), folder=tmp_path)
+    done = run(*given, "--rows", ",".join(rows), folder=tmp_path)
+    # a test set of another name beside LibriSpeech's is not left out in silence
+    assert "lists of more are not used" in done.stdout
     assert read_meta(tmp_path / "exp" / "results").corpus == "mine"
     cells = cells_of(RECIPE, tmp_path)
     assert all(cells[row]["test-other"].here.words for row in rows)
