@@ -323,7 +323,7 @@ def _draw_fan(length: int, rng: np.random.Generator) -> np.ndarray:
 def _draw_babble(
     length: int, others: Sequence[Sequence[Utterance]], rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw other speakers who talk at once, at least one of them all the time."""
+    """Draw other speakers who talk at once."""
     babble = np.zeros(length)
     for number in rng.choice(len(others), TALKERS, replace=len(others) < TALKERS):
         own = others[number]
