@@ -74,12 +74,17 @@ BARS = (
         "spotify_longctx", "mini-synthetic", "earnings22", "earnings22",
         "calls (synthetic) at 10 s", "P5: context of 40 s against 10 s,\ncalls", False,
     ),
+    Bar(
+        "spotify_longctx", "mini_rooms-LibriSpeech-digits-rooms", "rooms_unseen",
+        "unseen", "unseen kinds of noise at 5 s",
+        "P5: context of 40 s against 5 s,\ndigits in rooms, unseen noise", True,
+    ),
 )  # fmt: skip
 
 
 def main() -> None:
     """Draw a row for each comparison, with its interval and its verdict."""
-    figure, axes = plt.subplots(figsize=(10.5, 5.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.5, 5.9), layout="constrained")
     colours = {True: BLUE, False: COLOURS[5]}
     for place, bar in enumerate(BARS):
         results = read_results(
