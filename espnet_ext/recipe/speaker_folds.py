@@ -6,7 +6,7 @@ A fold is some speakers of a corpus, who are left out of training and are the te
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,8 +78,11 @@ class SpeakerFolds:
         if ended.returncode:
             sys.exit(ended.returncode)
 
-    def write_results(self, command: str) -> None:
-        """Join the results of all folds below the scale's experiments."""
+    def write_results(self, tables: Collection[str], command: str) -> None:
+        """Join the results of all folds below the scale's experiments.
+
+        ``tables`` are those to keep, of error rates.
+        """
         exp = self.recipe / "exp" / self.scale
         results = {}
         for speakers in self.folds:
@@ -87,7 +90,8 @@ class SpeakerFolds:
             results[fold] = exp / fold / "results"
         scores, meta = join_folds(results, self.name)
         record = RunRecord.model_validate(collect_meta(command, self.recipe))
-        meta = meta.model_copy(update={"runs": (record,)})
+        kept = tuple(table for table in meta.tables if table in tables)
+        meta = meta.model_copy(update={"tables": kept, "runs": (record,)})
         write_scores(exp / "results", scores, meta)
         say(f"written: {exp / 'results'}; espnet-ext table results keeps them")
 
@@ -104,7 +108,8 @@ def join_folds(folders: dict[str, Path], corpus: str) -> tuple[Scores, Meta]:
 
     The training of a seed stands for one in each fold: its loss on dev is the highest
     of them, and it is unfinished if one of them is. Recordings are called after their
-    fold too. InputError if a fold lacks a training that another has.
+    fold too. Quantities, such as the size of a set, are of one fold, and are left out.
+    InputError if a fold lacks a training that another has.
     """
     found = {name: read_scores(folder) for name, folder in folders.items()}
     first_scores, first_meta = next(iter(found.values()))
@@ -130,7 +135,12 @@ def join_folds(folders: dict[str, Path], corpus: str) -> tuple[Scores, Meta]:
         for system, seeds in meta.unfinished.items():
             unfinished.setdefault(system, set()).update(seeds)
     at_end = {system: tuple(sorted(seeds)) for system, seeds in unfinished.items()}
-    changes = {"corpus": corpus, "dev_losses": losses, "unfinished": at_end}
+    changes = {
+        "corpus": corpus,
+        "dev_losses": losses,
+        "unfinished": at_end,
+        "quantities": {},
+    }
     scores = Scores(
         rates, {}, first_scores.units, first_scores.normaliser, losses, at_end
     )

@@ -45,7 +45,8 @@ def fold(
     }
     run = collect_meta("./run.sh", folder.parent)
     meta = Meta.model_validate(
-        {"recipe": "r", "corpus": "c", "scale": "s", "tables": ["1"], "runs": [run]}
+        {"recipe": "r", "corpus": "c", "scale": "s", "tables": ["1", "2"]}
+        | {"runs": [run], "quantities": {"set": {"samples": 5.0}}}
         | shared
     )
     write_scores(folder, Scores(rates, {}, shared["units"], "none", losses), meta)
@@ -69,6 +70,20 @@ def test_results_are_joined_over_speakers(tmp_path):
     assert meta.dev_losses["a"][1] == 0.6 and math.isnan(meta.dev_losses["a"][2])
     assert meta.unfinished == {"a": (1, 2)}
     assert meta.corpus == "c-out"
+    assert not meta.quantities  # of a fold
+
+
+def test_joined_results_have_the_tables_of_error_rates(tmp_path):
+    folds = SpeakerFolds(
+        tmp_path, "s", Path("corpora/c"), [("11",), ("12",)], lambda *_: None
+    )
+    for speaker in ("11", "12"):
+        fold(tmp_path / "exp" / "s" / speaker / "results", speaker, {}, {})
+    folds.write_results(["2"], "local/folds.py --seed 1")
+    scores, meta = read_scores(tmp_path / "exp" / "s" / "results")
+    assert scores.select("a", "default", "test-clean", None)[1].units == ("11", "12")
+    assert (meta.tables, meta.corpus) == (("2",), "c-out")
+    assert meta.runs[0].command.endswith("local/folds.py --seed 1")
 
 
 def test_recordings_are_called_after_their_fold(tmp_path):

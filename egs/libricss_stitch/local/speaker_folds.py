@@ -24,6 +24,7 @@ from espnet_ext.work.files import expand_home
 
 RECIPE = Path(__file__).resolve().parents[1]
 RECOGNISER, TABLES = 5, 9  # stages of run.sh
+TABLE = "2"
 TRAIN, DEV, TEST = "train-clean-100", "dev-clean", "test-clean"
 LEFT_OUT = 2  # speakers of a fold, who talk to each other in its tests
 
@@ -52,11 +53,12 @@ def main() -> None:
         list(batched(speakers, LEFT_OUT)),
         partial(make_corpus, corpus),
     )
-    options = ["--table", "2", "--rows", args.rows]
+    options = ["--table", TABLE, "--rows", args.rows]
     options += ["--seed", args.seed, "--nj", args.nj]
     folds.run(options, last_training=RECOGNISER, stop_stage=args.stop_stage)
     if args.stop_stage == TABLES:
-        folds.write_results(shlex.join(["local/speaker_folds.py", *sys.argv[1:]]))
+        command = shlex.join(["local/speaker_folds.py", *sys.argv[1:]])
+        folds.write_results([TABLE], command)
 
 
 def make_corpus(corpus: Path, output: Path, speakers: Sequence[str]) -> None:

@@ -55,7 +55,8 @@ def main() -> None:
     options += ["--seed", args.seed, "--nj", args.nj]
     folds.run(options, last_training=TRAINING, stop_stage=args.stop_stage)
     if args.stop_stage == TABLES:
-        folds.write_results(shlex.join(["local/speakers_out.py", *sys.argv[1:]]))
+        command = shlex.join(["local/speakers_out.py", *sys.argv[1:]])
+        folds.write_results(args.table.split(","), command)
 
 
 def make_corpus(corpus: Path, output: Path, speakers: Sequence[str], draw: int) -> None:
