@@ -4,6 +4,8 @@ The models are those of ``transformers``. That layer is a third of GPT-2's work 
 of its memory; sums and target logits in blocks are twice as fast.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
@@ -85,18 +87,19 @@ def compute_log_probs(
     found = (states * rows).sum(dim=1)
     if layer.bias is not None:
         found = found + layer.bias[targets]
+    # Split once: the gradient of each slice would be as large as the whole layer.
+    blocks = layer.weight.split(BLOCK)
+    biases: Sequence[torch.Tensor | None] = [None] * len(blocks)
+    if layer.bias is not None:
+        biases = layer.bias.split(BLOCK)
     parts = []
-    for start in range(0, len(layer.weight), BLOCK):
-        block = slice(start, start + BLOCK)
-        bias = None
-        if layer.bias is not None:
-            bias = layer.bias[block]
-        logits = linear(hidden, layer.weight[block], bias)
+    for number, (block, bias) in enumerate(zip(blocks, biases, strict=True)):
+        logits = linear(hidden, block, bias)
         parts.append(logits.to(exact).logsumexp(dim=1))
         # In half precision the sum holds a rounded logit of the target. The exact one
         # may be larger, and the log-probability above 0: take the rounded one.
         if logits.dtype != exact:
-            places = targets - start
+            places = targets - number * BLOCK
             width = logits.shape[1]
             inside = (places >= 0) & (places < width)
             nearest = places.clamp(0, width - 1)  # some index for those of other blocks
