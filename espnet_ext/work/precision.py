@@ -2,8 +2,8 @@
 
 Of Nvidia's GPUs, those of capability 8.0 and higher do, such as A100 and RTX 30. Older
 ones (V100, T4, RTX 20) compute it by emulation, more slowly than float32, and PyTorch
-says that they support it. A CPU needs AVX-512, which runs of recipes do not use
-(``utils/path.sh``).
+says that they support it. A CPU needs AVX-512, which runs of recipes use only if asked
+to (``utils/path.sh``).
 """
 
 from typing import TYPE_CHECKING
