@@ -4,7 +4,7 @@ The models are those of ``transformers``. That layer is a third of GPT-2's work 
 of its memory; sums and target logits in blocks are twice as fast.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch.nn.functional import linear
@@ -75,27 +75,31 @@ def compute_log_probs(
     """
     hidden, logits = compute_states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)
-    # log softmax = a target's logit - log of the sum of all. The first needs one row of
-    # the layer for each target, the second is summed block by block.
-    if not plain:
-        logits = logits.to(exact)
-        sums = logits.logsumexp(dim=1)
-        return logits[indices, targets] - sums[indices]
-    layer = model.get_output_embeddings()
-    states = hidden[indices].to(exact)
-    rows = layer.weight[targets].to(exact)
-    found = (states * rows).sum(dim=1)
-    if layer.bias is not None:
-        found = found + layer.bias[targets]
-    # Split once: the gradient of each slice would be as large as the whole layer.
-    blocks = layer.weight.split(BLOCK)
-    biases: Sequence[torch.Tensor | None] = [None] * len(blocks)
-    if layer.bias is not None:
-        biases = layer.bias.split(BLOCK)
-    parts = []
-    for number, (block, bias) in enumerate(zip(blocks, biases, strict=True)):
-        logits = linear(hidden, block, bias)
-        parts.append(logits.to(exact).logsumexp(dim=1))
+    if plain:
+        layer = model.get_output_embeddings()
+        return _compute_in_blocks(layer, hidden, indices, targets, exact)
+    logits = logits.to(exact)
+    sums = logits.logsumexp(dim=1)
+    return logits[indices, targets] - sums[indices]
+
+
+def _compute_in_blocks(
+    layer: torch.nn.Linear,
+    hidden: torch.Tensor,
+    indices: torch.Tensor,
+    targets: torch.Tensor,
+    exact: torch.dtype,
+) -> torch.Tensor:
+    """Return what ``compute_log_probs`` does, from the input of the vocabulary layer.
+
+    log softmax = a target's logit - log of the sum of all. The first needs one row of
+    the layer for each target, the second is summed block by block.
+    """
+    found = _compute_target_logits(layer, hidden[indices].to(exact), targets)
+    sums_of_blocks = []
+    for number, (weight, bias) in enumerate(_split_layer(layer)):
+        logits = linear(hidden, weight, bias)
+        sums_of_blocks.append(logits.to(exact).logsumexp(dim=1))
         # In half precision the sum holds a rounded logit of the target. The exact one
         # may be larger, and the log-probability above 0: take the rounded one.
         if logits.dtype != exact:
@@ -105,5 +109,27 @@ def compute_log_probs(
             nearest = places.clamp(0, width - 1)  # some index for those of other blocks
             rounded = logits[indices, nearest].to(exact)
             found = torch.where(inside, rounded, found)
-    sums = torch.stack(parts).logsumexp(dim=0)
+    sums = torch.stack(sums_of_blocks).logsumexp(dim=0)
     return found - sums[indices]
+
+
+def _compute_target_logits(
+    layer: torch.nn.Linear, states: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
+    """Compute the logit of one token for each state: (n, width), (n,) -> (n,)."""
+    logits = (states * layer.weight[targets].to(states.dtype)).sum(dim=1)
+    if layer.bias is None:
+        return logits
+    return logits + layer.bias[targets]
+
+
+def _split_layer(
+    layer: torch.nn.Linear,
+) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Yield the layer's weight and bias for ``BLOCK`` tokens at a time."""
+    # Split once: the gradient of each slice would be as large as the whole layer.
+    weights = layer.weight.split(BLOCK)
+    biases: Sequence[torch.Tensor | None] = [None] * len(weights)
+    if layer.bias is not None:
+        biases = layer.bias.split(BLOCK)
+    return zip(weights, biases, strict=True)

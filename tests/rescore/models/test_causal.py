@@ -45,6 +45,33 @@ def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model, monkeypatch):
         )
 
 
+def count_uses(result: torch.Tensor, parameter: torch.Tensor) -> int:
+    """Count the steps of the backward pass that give a gradient of the parameter."""
+    uses = 0
+    waiting = [result.grad_fn]
+    seen = set(waiting)
+    while waiting:
+        for step, _ in waiting.pop().next_functions:
+            uses += getattr(step, "variable", None) is parameter
+            if step and step not in seen:
+                seen.add(step)
+                waiting.append(step)
+    return uses
+
+
+def test_blocks_of_the_layer_share_one_gradient(causal_model, monkeypatch):
+    """Each gradient is as large as the layer: at most one of the input embeddings, one
+    of the targets' rows, and one of all blocks.
+    """
+    monkeypatch.setattr(vocabulary, "BLOCK", 3)
+    _, model, tokenizer = causal_model
+    scorer = CausalScorer(model, tokenizer)
+    [chunk] = scorer.chunks([["the cat sat"]])
+    terms, _ = scorer(chunk)
+    weight = model.get_output_embeddings().weight
+    assert count_uses(terms, weight) <= 3 < len(weight) / vocabulary.BLOCK
+
+
 @torch.no_grad()
 def test_no_log_probability_is_above_0_in_bfloat16(causal_model, monkeypatch):
     """With logits as large as a confident model's, whose rounding is larger than what
