@@ -93,10 +93,7 @@ def find_own_test_sets(options: Mapping[str, str]) -> list[str]:
     others = [data_dirs.DEV, data_dirs.TRAIN]
     if options[TRAIN_LISTS]:
         others += split_names(options[TRAIN_LISTS])
-    # by files and not by names, of which one file may have two: my-set and my_set
-    taken = {find_lists(folder, part) for part in others}
-    parts = find_listed_parts(folder)
-    tests = [part for part in parts if find_lists(folder, part) not in taken]
+    tests = find_other_parts(folder, others)
     if not tests:
         raise InputError(
             f"--{LISTS} {folder}: there is no test set in it: add lists of any name "
@@ -104,6 +101,14 @@ def find_own_test_sets(options: Mapping[str, str]) -> list[str]:
         )
     data_dirs.check_test_set_names(folder, tests)
     return tests
+
+
+def find_other_parts(folder: Path, known: Iterable[str]) -> list[str]:
+    """Find the parts in a folder of lists that are none of those known."""
+    # by files and not by names, of which one file may have two: my-set and my_set
+    taken = {find_lists(folder, part) for part in known}
+    parts = find_listed_parts(folder)
+    return [part for part in parts if find_lists(folder, part) not in taken]
 
 
 def list_test_sets(run: Run) -> list[str]:
@@ -198,11 +203,7 @@ def find_unused_lists(run: Run) -> list[str]:
     given = run.path(LISTS)
     if given is None or not has_lists_alone(run):
         return []
-    known = [*list_parts(run), *LIBRISPEECH_PARTS]
-    # by files and not by names, of which one file may have two: my-set and my_set
-    taken = {find_lists(given, part) for part in known}
-    parts = find_listed_parts(given)
-    return [part for part in parts if find_lists(given, part) not in taken]
+    return find_other_parts(given, [*list_parts(run), *LIBRISPEECH_PARTS])
 
 
 def name_corpus_size(run: Run) -> str:

@@ -54,7 +54,7 @@ from espnet_ext.text.mixed_text import detect_language
 from espnet_ext.text.rules import MANDARIN_ENGLISH
 from espnet_ext.work.files import write_json
 
-SAMPLING_RATE = 16000
+SAMPLING_RATE = 16000  # Hz
 # Part -> the language of text that is in neither script (only digits).
 PARTS = {"train-cs": "cs", "train-zh": "zh", "dev": "cs", "test": "cs", VALID: "cs"}
 ENGLISH_PARTS = ("train-clean-100", "train-clean-360")

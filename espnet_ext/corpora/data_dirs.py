@@ -31,7 +31,7 @@ from espnet_ext.kaldi.parts import keep_utterances
 
 TRAIN = "train"
 DEV = "dev"
-SAMPLING_RATE = 16000
+SAMPLING_RATE = 16000  # Hz
 # What a run writes beside its data dirs.
 RESERVED = re.compile(
     r"log|corpus|average|audio|english|(profiles|tokens|voices|train).*"

@@ -25,7 +25,7 @@ from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.text import writing
 from espnet_ext.text.words import Segment
 
-SAMPLING_RATE = 16000
+SAMPLING_RATE = 16000  # Hz
 CHANNELS = 7
 SPEAKERS = 8  # in a session
 FOLDER = "for_release"

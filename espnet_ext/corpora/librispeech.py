@@ -9,7 +9,7 @@ from espnet_ext.corpora import checks
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 
-SAMPLING_RATE = 16000
+SAMPLING_RATE = 16000  # Hz
 FOLDER = "LibriSpeech"  # the archives' top folder
 LM_TEXT = "librispeech-lm-norm.txt.gz"
 

@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 import soxr
 
-RATE = 16000
+from espnet_ext.corpora.librispeech import SAMPLING_RATE
 
 
 def copy_other_speakers(part: Path, output: Path, left_out: Collection[str]) -> None:
@@ -45,11 +45,11 @@ def write_utterance(
     folder = part / speaker / chapter
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{speaker}-{chapter}-{utterance}.flac"
-    if recorded is None and soundfile.info(path).samplerate == RATE:
+    if recorded is None and soundfile.info(path).samplerate == SAMPLING_RATE:
         target.write_bytes(path.read_bytes())
     else:
-        samples = read_speech(path, RATE) if recorded is None else recorded
-        soundfile.write(target, samples, RATE, subtype="PCM_16")
+        samples = read_speech(path, SAMPLING_RATE) if recorded is None else recorded
+        soundfile.write(target, samples, SAMPLING_RATE, subtype="PCM_16")
     with (folder / f"{speaker}-{chapter}.trans.txt").open("a") as file:
         file.write(f"{target.stem} {text}")
 

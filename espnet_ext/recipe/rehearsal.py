@@ -54,7 +54,7 @@ TEST_SECONDS = 1_800.0
 # A language model is rehearsed on the longest of the sentences that are read.
 LM_SENTENCES = 4_000
 LM_SENTENCES_READ = 400_000
-SAMPLE_RATE = 16_000
+SAMPLE_RATE = 16_000  # Hz
 USUAL_SECONDS = 10.0  # of utterances of unknown length
 # Recordings of mixed sets, by how their names begin.
 MIXTURES = {"train_stitch": 80, "train": 40, "": 4}

@@ -6,7 +6,7 @@ A fold is some speakers of a corpus, who are left out of training and are the te
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,36 +115,44 @@ def join_folds(folders: dict[str, Path], corpus: str) -> tuple[Scores, Meta]:
     first_scores, first_meta = next(iter(found.values()))
     rates: dict[Key, dict[int, Score]] = {}
     for key, by_seed in first_scores.rates.items():
+        by_recording = first_scores.units[key.test_set] != "speaker"
+        rates[key] = {}
         for seed in by_seed:
-            own = {}
-            for name, (scores, _) in found.items():
-                if seed not in scores.rates.get(key, {}):
-                    raise InputError(
-                        f"{folders[name]}: lacks {key.system} with seed {seed}"
-                    )
-                own[name] = scores.rates[key][seed]
-                # Speakers are in one fold each; recordings are numbered alike in all.
-                if first_scores.units[key.test_set] != "speaker":
-                    own[name] = name_units(own[name], name)
-            rates.setdefault(key, {})[seed] = join_units(list(own.values()))
+            own = _collect_scores(found, folders, key, seed)
+            # Speakers are in one fold each; recordings are numbered alike in all.
+            if by_recording:
+                own = {fold: name_units(score, fold) for fold, score in own.items()}
+            rates[key][seed] = join_units(list(own.values()))
     check_same_units(rates)
     metas = [meta for _, meta in found.values()]
     losses = join_losses(metas)
-    unfinished: dict[str, set[int]] = {}
-    for meta in metas:
-        for system, seeds in meta.unfinished.items():
-            unfinished.setdefault(system, set()).update(seeds)
-    at_end = {system: tuple(sorted(seeds)) for system, seeds in unfinished.items()}
+    unfinished = join_unfinished(metas)
+    scores = Scores(
+        rates, {}, first_scores.units, first_scores.normaliser, losses, unfinished
+    )
     changes = {
         "corpus": corpus,
         "dev_losses": losses,
-        "unfinished": at_end,
+        "unfinished": unfinished,
         "quantities": {},
     }
-    scores = Scores(
-        rates, {}, first_scores.units, first_scores.normaliser, losses, at_end
-    )
     return scores, first_meta.model_copy(update=changes)
+
+
+def _collect_scores(
+    found: Mapping[str, tuple[Scores, Meta]],
+    folders: Mapping[str, Path],
+    key: Key,
+    seed: int,
+) -> dict[str, Score]:
+    """Return a cell of one seed in each fold, or raise InputError."""
+    own = {}
+    for fold, (scores, _) in found.items():
+        by_seed = scores.rates.get(key, {})
+        if seed not in by_seed:
+            raise InputError(f"{folders[fold]}: lacks {key.system} with seed {seed}")
+        own[fold] = by_seed[seed]
+    return own
 
 
 def name_units(score: Score, fold: str) -> Score:
@@ -174,3 +182,12 @@ def join_losses(metas: Sequence[Meta]) -> dict[str, dict[int, float]]:
             worst = max(losses, key=lambda loss: (loss != loss, loss))
             highest.setdefault(system, {})[seed] = worst
     return highest
+
+
+def join_unfinished(metas: Sequence[Meta]) -> dict[str, tuple[int, ...]]:
+    """Return the seeds of each system that are unfinished in any fold, sorted."""
+    seeds: dict[str, set[int]] = {}
+    for meta in metas:
+        for system, unfinished in meta.unfinished.items():
+            seeds.setdefault(system, set()).update(unfinished)
+    return {system: tuple(sorted(each)) for system, each in seeds.items()}

@@ -11,8 +11,8 @@ import soxr
 from scipy.fft import irfft, next_fast_len, rfft, rfftfreq
 from scipy.signal import fftconvolve
 
-SAMPLE_RATE = 16000  # of recordings
-VOICE_RATE = 22050  # of the synthesiser
+SAMPLE_RATE = 16000  # Hz, of recordings
+VOICE_RATE = 22050  # Hz, of the synthesiser
 _PEAK = 0.89  # 1 dB below full scale
 _PAUSE = (0.1, 0.4)  # seconds of silence before and after the speech
 _LOWEST = 20  # Hz; a microphone has no direct current

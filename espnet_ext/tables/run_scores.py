@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
@@ -42,6 +42,18 @@ class _Report(BaseModel):
     """What tables need of a rescorer's ``training.json``."""
 
     history: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+    @property
+    def chosen_by(self) -> str:
+        """The value of each evaluation that chose the model."""
+        return "dev_wer" if "dev_wer" in self.history[0] else "dev_loss"
+
+    @model_validator(mode="after")
+    def _check_history(self) -> Self:
+        for number, values in enumerate(self.history):
+            if not isinstance(values.get(self.chosen_by), int | float):
+                raise ValueError(f"history[{number}]: no number {self.chosen_by}")
+        return self
 
 
 class _Quantity(BaseModel):
@@ -166,8 +178,7 @@ def _find_unfinished(
     for path in folder.glob(f"seed*/{REPORT}"):
         report = read_settings(_Report, path, AGAIN)
         seed = _read_seed(path.parent)
-        chosen_by = "dev_wer" if "dev_wer" in report.history[0] else "dev_loss"
-        course = [values[chosen_by] for values in report.history]
+        course = [values[report.chosen_by] for values in report.history]
         if seed is not None and _is_falling(course):
             seeds.add(seed)
     return tuple(sorted(seeds))

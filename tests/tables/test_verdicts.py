@@ -313,6 +313,10 @@ def test_trainings_that_are_best_at_their_last_step_get_no_verdict(
             ]
             report.write_text(json.dumps({"history": history}))
             assert judged()[0].verdict == verdict
+    del history[1]["dev_wer"]
+    report.write_text(json.dumps({"history": history}))
+    with pytest.raises(InputError, match=r"training.json.*history\[1\].*dev_wer"):
+        judged()
 
 
 def test_units_on_which_a_system_fails_are_left_out(

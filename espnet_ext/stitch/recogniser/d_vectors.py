@@ -15,7 +15,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.upstream.padding import mark_valid_frames
 from espnet_ext.work.embedded_weights import D_VECTORS, find_weights
 
-RATE = 16000
+RATE = 16000  # Hz
 SIZE = 256
 # Resemblyzer's, in samples
 _HOP = 160

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 WINDOWS_TOGETHER = 16  # windows of the same length that are encoded as one batch
-DEFAULT_RATE = 16000
+DEFAULT_RATE = 16000  # Hz
 ToWords = Callable[[list[str]], list[str]]  # tokens -> words
 
 

@@ -46,7 +46,7 @@ from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 
-SAMPLING_RATE = 16000
+SAMPLING_RATE = 16000  # Hz
 _MIXTURES_OF_A_SHARD = 50
 _CUTS_OF_A_SHARD = 200
 

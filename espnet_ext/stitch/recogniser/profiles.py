@@ -17,7 +17,7 @@ from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 
-RATE = 16000
+RATE = 16000  # Hz
 UTTERANCES = 2  # enrolment utterances of a profile
 Embed = Callable[[np.ndarray], np.ndarray]  # samples at 16 kHz, (N,) -> embedding, (E,)
 

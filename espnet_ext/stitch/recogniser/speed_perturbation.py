@@ -21,7 +21,7 @@ from espnet_ext.kaldi.data_dir import (
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.work.parallel import map_shards
 
-RATE = 16000
+RATE = 16000  # Hz
 LIMITS = (0.5, 2.0)
 _UTTERANCES_OF_A_SHARD = 200
 
