@@ -16,7 +16,7 @@ set -euo pipefail
 figure=          # number of a figure of the paper, several separated by commas, or all; 1 if no table is given either
 table=           # 1: the paper's table
 rows=            # points of the figures and rows of the tables by name, such as 'Rev16 at 10 s'; all if empty
-scale=mini       # smoke|mini|mini_batch80|mini_rooms|full: size of the models and of the synthetic corpora; full is the paper's
+scale=mini       # smoke|mini|mini_batch80|mini_rooms|mini_rooms_again|full: size of the models and of the synthetic corpora; full is the paper's
 seed=1           # seeds, separated by commas; the paper has three repeats
 asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
