@@ -188,6 +188,6 @@ def join_unfinished(metas: Sequence[Meta]) -> dict[str, tuple[int, ...]]:
     """Return the seeds of each system that are unfinished in any fold, sorted."""
     seeds: dict[str, set[int]] = {}
     for meta in metas:
-        for system, unfinished in meta.unfinished.items():
+        for system, unfinished in (meta.unfinished or {}).items():
             seeds.setdefault(system, set()).update(unfinished)
     return {system: tuple(sorted(each)) for system, each in seeds.items()}

@@ -103,7 +103,7 @@ def write_tables(
         normaliser=scores.normaliser,
         quantities={system: dict(own) for system, own in scores.quantities.items()},
         dev_losses={system: dict(own) for system, own in scores.dev_losses.items()},
-        unfinished=dict(scores.unfinished),
+        unfinished=None if scores.unfinished is None else dict(scores.unfinished),
         lm_perplexity=perplexity,
         own_rows=_list_own_rows(tables, names, own_systems),
         runs=tuple(runs),
@@ -369,6 +369,8 @@ def render_report(
         "## How they were made",
         "",
         *_list_made(kept, tables),
+        "",
+        "Where no hours are given, none were noted.",
         "",
         f"Written by `espnet-ext table results` from `results/`, `conf/{DESIGN}` "
         f"and `{NOTES}`; `table verify` renders it again. "

@@ -95,8 +95,8 @@ class Scores:
     normaliser: str | None  # of the texts before they were scored; None if nothing was
     # the lowest, by system and seed
     dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    # seeds of trainings that were best at their last step, by system
-    unfinished: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # seeds of trainings that were best at their last step, by system; None: not recorded
+    unfinished: Mapping[str, tuple[int, ...]] | None = field(default_factory=dict)
 
     def select(
         self, system: str, decoding: str, test_set: str, measure: str | None
@@ -175,7 +175,8 @@ class Meta(StrictMapping):
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
     dev_losses: dict[StrictStr, dict[NonNegativeInt, float]] = {}
-    unfinished: dict[StrictStr, tuple[NonNegativeInt, ...]] = {}
+    # None: not recorded, before November 28, 2026
+    unfinished: dict[StrictStr, tuple[NonNegativeInt, ...]] | None = None
     # of a token under the language model, if a table uses one
     lm_perplexity: Weight | None = None
     own_rows: tuple[OwnRow, ...] = ()  # below those of ``tables.yaml``
@@ -229,7 +230,7 @@ def _list_defaults(meta: Meta) -> set[str]:
     unsaid = {
         "paper": meta.paper,
         "synthetic_sets": meta.synthetic_sets is None,
-        "unfinished": not meta.unfinished,
+        "unfinished": meta.unfinished is None,
         "own_rows": not meta.own_rows,
     }
     return {name for name, left_out in unsaid.items() if left_out}

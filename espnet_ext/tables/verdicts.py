@@ -23,7 +23,7 @@ from espnet_ext.scoring.significance import (
 from espnet_ext.tables import result
 from espnet_ext.tables.design import Claim, Design, list_side_rows
 from espnet_ext.tables.reading import Column, Row, Tables
-from espnet_ext.tables.schema import MERGE
+from espnet_ext.tables.schema import MERGE, TRAIN
 from espnet_ext.tables.score_table import Scores, make_count_arrays
 
 SIGNIFICANCE = 0.05
@@ -31,6 +31,7 @@ SIGNIFICANCE = 0.05
 THIS_RECOGNISER = "for this recogniser"
 SHARED_VOICES = "of these recordings alone, which may share voices"
 SEEN = "decided after the results were seen"
+UNRECORDED = "not recorded whether trainings were at their end"
 ALONE = "against {} alone, not all that the paper names"
 
 
@@ -60,6 +61,7 @@ class _Judged:
     tests: tuple[_Test, ...]
     obstacle: str | None  # why there is no verdict
     p_value: float | None
+    ends_unknown: bool  # of trainings of its systems
     failures: str
 
 
@@ -123,8 +125,18 @@ def _judge_claim(tables: Tables, name: str, design: Design, scores: Scores) -> _
         obstacle = design.open.get(name, obstacle)
         if obstacle is None and name not in design.not_testable:
             p_value = _combine_p_values(outcomes)
-    failures = _describe_failures(better, every_worse, design, scores)
-    return _Judged(name, claim, tuple(tests), obstacle, p_value, failures)
+    trained = any(
+        tables.systems[row.system].kind == TRAIN for row in (*better, *every_worse)
+    )
+    return _Judged(
+        name,
+        claim,
+        tuple(tests),
+        obstacle,
+        p_value,
+        ends_unknown=trained and scores.unfinished is None,
+        failures=_describe_failures(better, every_worse, design, scores),
+    )
 
 
 def _run_test(
@@ -250,6 +262,8 @@ def _decide_claim(
         verdict = _read_verdict(judged, effects, design, p_corrected)
         if verdict != result.OPEN:
             notes += _describe_scope(judged, design)
+            if judged.ends_unknown:
+                notes.append(UNRECORDED)
     return result.ClaimResult(
         judged.name,
         judged.claim,
@@ -437,9 +451,10 @@ def _find_obstacle(
 
 def _name_unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str | None:
     """Name the trainings that were best at their last step; None if there are none."""
+    unfinished = scores.unfinished or {}
     # with more steps the other system might be the better one
     for row in rows:
-        at_end = set(scores.unfinished.get(row.system, ())) & set(design.seeds)
+        at_end = set(unfinished.get(row.system, ())) & set(design.seeds)
         if at_end:
             number = f"{len(at_end)} of {len(design.seeds)} trainings"
             return f"{row.name}: {number} are best at their last step"
