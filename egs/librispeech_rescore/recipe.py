@@ -11,6 +11,7 @@ from typing import Any
 from espnet_ext.corpora import data_dirs
 from espnet_ext.corpora.librispeech import PARTS as LIBRISPEECH_PARTS
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.nbest.oracle import format_oracle_report, report_lists, write_choice
 from espnet_ext.nbest.selection import Selection, parse_parts
 from espnet_ext.nbest.sources import (
@@ -34,6 +35,7 @@ from espnet_ext.recipe.training import average_step, make_free_arguments, name_a
 from espnet_ext.rescore import ScorerKind, check_model_path, is_gguf
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
+from espnet_ext.scoring.normalise import NORMALISERS
 from espnet_ext.synthetic.librispeech import make_lm_text
 from espnet_ext.tables.plan import FULL, load_scale, merge_system_config
 from espnet_ext.tables.schema import TRAIN, System
@@ -41,18 +43,16 @@ from espnet_ext.work.gpus import choose_device
 from espnet_ext.work.launch import is_kaldi_wrapper
 from espnet_ext.work.once import stamp_folders
 from espnet_ext.work.settings import check_settings, list_known
-from espnet_ext.work.yaml_files import deep_merge
 
 ESPNET = "espnet"  # a value of --first_pass
 # Sections of a family's training on the LM text, and those of systems that are trained
 # on transcripts; all others are trained on lists.
 ADAPTATION = {"gpt2": "adapt_causal", "bert": "adapt_masked"}
 TRANSCRIPTS = ("ce_causal", "ce_masked")
-# the normaliser of hypotheses and references, of Whisper's lists and in scoring
-RULES = "librispeech"
 MODELS = ("whisper", "gpt2", "bert")  # options: folders, or names on the hub
 LISTS = "nbest_lists"  # an option: lists in place of a first pass
 LATENCY = "latency"  # a column of tables
+NORMALISER = "normaliser"  # an option and a setting: of hypotheses and references
 PARTS = "first_pass_parts"  # an option and a setting: what their score is made of
 TRAIN_LISTS = "train_lists"  # an option: the parts of these lists to train on
 HERE = Path(__file__).parent
@@ -184,15 +184,35 @@ def data(run: Run) -> None:
     if left_out := [part for part in all_sets if part not in tested]:
         show(f"there are no lists of {', '.join(left_out)}, which is not tested")
     if unused := find_unused_lists(run):
-        show(
-            f"lists of {', '.join(unused)} are not used: test sets of any name need a "
-            "development set that is called dev"
-        )
+        why = "no row of this run is trained on them"
+        if not own:
+            why += ", and test sets of any name need a development set called dev"
+        show(f"lists of {', '.join(unused)} are not used: {why}")
     # lists with references bring all that is needed: no speech is made or read
     if run.synthetic and lists_are_whole(run):
         run_jobs([text_steps(run)])
-        return
-    librispeech.prepare(run, name_corpus_size(run))
+    else:
+        librispeech.prepare(run, name_corpus_size(run))
+    if run.path(LISTS):
+        refuse_scored_texts(run)
+
+
+def refuse_scored_texts(run: Run) -> None:
+    """Refuse to train on utterances that tune weights or are scored."""
+    scored: dict[tuple[str, str], str] = {}
+    for part in (*list_dev_sets(run), *list_test_sets(run)):
+        texts = read_table(run.datadir / part / "text")
+        scored.update(dict.fromkeys(texts.items(), part))
+    for part in list_train_parts(run):
+        texts = read_table(run.datadir / part / "text")
+        # an id alone may be of two utterances, where each part counts from 1
+        both = [each for each in texts.items() if each in scored]
+        if both:
+            utterance = both[0][0]
+            raise InputError(
+                f"--{LISTS} {run.path(LISTS)}: {len(both)} utterances of {part} are in "
+                f"{scored[both[0]]} too, first {utterance}: leave them out of {part}"
+            )
 
 
 def find_unused_lists(run: Run) -> list[str]:
@@ -274,6 +294,7 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
                 "reference": reference,
                 "output": output,
                 "selection": selection,
+                "normaliser": run.setting(NORMALISER),
             },
             depends=stamp_folders(source) if source.is_dir() else None,
             inputs=[reference],
@@ -307,17 +328,19 @@ def check(run: Run) -> None:
             f"--{PARTS} {run.setting(PARTS)}: only lists of your own have parts: give "
             f"--{LISTS} too"
         )
+    if run.options[NORMALISER] and not given:
+        raise InputError(
+            f"--{NORMALISER} {run.options[NORMALISER]}: is of lists of your own: give "
+            f"--{LISTS} too"
+        )
     choose_selection(run)
     if run.own:
         check_own_config(run, run.own)
     check_train_parts(run)
     if given:
         require_lists(given, list_parts(run))
-    if has_lists_alone(run) and not lists_are_whole(run):
-        raise InputError(
-            f"--{LISTS} {given}: without a corpus, lists are JSONL with references: "
-            "make them by espnet-ext nbest convert --ref"
-        )
+    if given and has_lists_alone(run):
+        require_references(given, list_parts(run))
     check_models(run)
     if any(is_adapted(run, name) for name in list_language_models(run)):
         require_text_to_adapt_to(run)
@@ -335,6 +358,17 @@ def require_lists(folder: Path, parts: Sequence[str]) -> None:
         )
 
 
+def require_references(folder: Path, parts: Iterable[str]) -> None:
+    """Refuse lists without references where there is no corpus."""
+    for part in parts:
+        source = find_lists(folder, part)
+        if source and not has_references(source):
+            raise InputError(
+                f"{source}: its first list has no reference: without a corpus, each "
+                "list needs one: espnet-ext nbest convert --ref writes them into JSONL"
+            )
+
+
 def check_train_parts(run: Run) -> None:
     """Refuse rows without anything to train on, and training on what is scored."""
     rows = list_trained_rows(run)
@@ -343,6 +377,8 @@ def check_train_parts(run: Run) -> None:
         raise InputError(
             f"--{TRAIN_LISTS} {named}: names parts of --{LISTS}: give both"
         )
+    if named and not all(split_names(named)):
+        raise InputError(f"--{TRAIN_LISTS} '{named}': has an empty name")
     if both := {*list_train_parts(run)} & {*list_dev_sets(run), *list_test_sets(run)}:
         raise InputError(
             f"--{TRAIN_LISTS} {named}: {both.pop()} is a development or test set"
@@ -563,6 +599,18 @@ def predicts_words(model: str) -> bool:
     return any(kind.endswith(("ForMaskedLM", "ForPreTraining")) for kind in kinds)
 
 
+def choose_casing(run: Run, family: str) -> str:
+    """Choose how texts are written for a language model that no training here has made.
+
+    One that was saved with its casing keeps it.
+    """
+    from espnet_ext.rescore.models.scorers import read_saved_scorer
+
+    given = run.options[family]
+    saved = read_saved_scorer(given).casing if given else None
+    return saved or run.sections[ADAPTATION[family]]["casing"]
+
+
 def choose_initial_model(run: Run, name: str, seed: int) -> Path | str:
     """Choose what rows of a language model begin with: adapted, or as it is given."""
     if is_adapted(run, name):
@@ -626,21 +674,29 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
         "dev_texts": TextFiles(transcripts=locate_transcripts(run, list_dev_sets(run))),
     }
     log = folder / "log" / "adapt.log"
-    config = set_pretrained_rate(run, family, ADAPTATION[family], {})
+    section = ADAPTATION[family]
+    config = set_pretrained_rate(run, family, section, run.sections[section], {})
+    config["casing"] = choose_casing(run, family)
     yield training_step(
         run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts
     )
 
 
 def set_pretrained_rate(
-    run: Run, family: str, section: str, overrides: Mapping[str, Any]
+    run: Run,
+    family: str,
+    section: str,
+    config: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return a training's config; a pretrained model has the paper's learning rate."""
-    config = deep_merge(run.sections[section], overrides)
+    """Return a training's config; a pretrained model has the paper's learning rate.
+
+    That is the rate of ``section`` at full scale. One that is ``given`` stays.
+    """
     # the rate of small scales is one for small models from scratch
-    if makes_models(run) and run.options[family] and "lr" not in overrides:
-        config["lr"] = load_scale("", FULL)[section]["lr"]
-    return config
+    if makes_models(run) and run.options[family] and "lr" not in given:
+        return {**config, "lr": load_scale("", FULL)[section]["lr"]}
+    return dict(config)
 
 
 def training_step(
@@ -745,12 +801,14 @@ def make_training_config(run: Run, system: System) -> dict[str, Any]:
     """Return the config of a system's training."""
     config = merge_system_config(run.sections, system)
     family = name_family(config["lm"])
-    if system.name not in run.own_systems and system.config:
-        config = set_pretrained_rate(run, family, system.config, system.overrides)
-    # A model that begins as it is has no casing of its own: texts are written for it as
-    # for one that is adapted.
+    own = run.own_systems.get(system.name)
+    section = own.like if own else system.config
+    given = own.given.content if own else system.overrides
+    if section:
+        config = set_pretrained_rate(run, family, section, config, given)
+    # what is adapted has the casing of its text, with which it was saved
     if not is_adapted(run, config["lm"]):
-        config.setdefault("casing", run.sections[ADAPTATION[family]]["casing"])
+        config.setdefault("casing", choose_casing(run, family))
     return config
 
 
@@ -814,15 +872,23 @@ def choose_scoring_model(run: Run, system: System, seed: int) -> LanguageModel:
     if is_adapted(run, name):
         path = str(locate_adapted(run, name, seed) / "model")
         return LanguageModel(path, system.name, **options)
-    # no training has written beside this model which scorer and casing it has
-    own = {"scorer": config["scorer"], "casing": config["casing"]}
     return LanguageModel(
-        str(choose_given_model(run, name)), system.name, **own, **options
+        str(choose_given_model(run, name)),
+        system.name,
+        scorer=config["scorer"],
+        casing=choose_casing(run, name_family(name)),
+        **options,
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, list_test_sets(run), normaliser=RULES)])
+    run_jobs(
+        [
+            asr.score_systems(
+                run, list_test_sets(run), normaliser=run.setting(NORMALISER)
+            )
+        ]
+    )
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.locate_training(system, 1).parent)
@@ -892,6 +958,8 @@ def variant(options: Mapping[str, str]) -> str:
         names.append(f"lists_{Path(options[LISTS]).name}")
     if options[PARTS]:
         names.append(re.sub("[^A-Za-z0-9.]+", "_", options[PARTS]))
+    if options[NORMALISER]:
+        names.append(options[NORMALISER])
     return "-".join(names)
 
 
@@ -904,6 +972,7 @@ RECIPE = Recipe(
         LISTS: "",
         PARTS: "",
         TRAIN_LISTS: "",
+        NORMALISER: "",
         "first_pass": "whisper",
         **dict.fromkeys(MODELS, ""),
         "clean_only": "false",
@@ -915,6 +984,7 @@ RECIPE = Recipe(
     choices={
         "first_pass": ("whisper", ESPNET),
         "clean_only": ("true", "false"),
+        NORMALISER: tuple(NORMALISERS),
         "amp": ("true", "false"),
     },
     check=check,
@@ -922,7 +992,7 @@ RECIPE = Recipe(
     variant=variant,
     replaces_corpus=lambda options: bool(options[LISTS]),
     find_test_sets=find_own_test_sets,
-    untagged=("first_pass", PARTS, "positions"),
+    untagged=("first_pass", PARTS, NORMALISER, "positions"),
     uses_gpu_here=lambda run: "rescoring" if uses_models(run) else "",
     stages={
         "data": data,

@@ -35,6 +35,7 @@ data=            # in place of a corpus: folder of Kaldi data dirs train, dev an
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder, test_clean for test-clean) or PART.jsonl[.gz]
 first_pass_parts= # parts of the scores of these lists and their weights, such as decoder=.6,ctc=.4; their total if empty
+normaliser=      # of the texts of these lists and of references: librispeech, whisper_english, mandarin_english, lower or none; librispeech if empty
 train_lists=     # parts of these lists to train on, separated by commas, such as train: train.jsonl; the scale's own parts if empty
 clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one

@@ -171,16 +171,35 @@ def convert_lists(
 
 
 def convert_part(
-    source: Path, output: Path, reference: Path, selection: Selection
+    source: Path,
+    output: Path,
+    reference: Path,
+    selection: Selection,
+    normaliser: str = LIBRISPEECH,
 ) -> None:
-    """Convert the lists of a part of LibriSpeech, and print what was done and is odd.
+    """Convert the lists of a part of a corpus, and print what was done and is odd.
 
     Texts are normalised as error rates are counted.
     """
-    rules, _ = find_normaliser(LIBRISPEECH)
+    rules, _ = find_normaliser(normaliser)
+    changed: list[str] = []  # in more than their case
+
+    def normalise(text: str) -> str:
+        found = rules(text)
+        if found.casefold() != text.casefold():
+            changed.append(text)
+        return found
+
     lists, notes = convert_lists(
-        source, output, reference, selection=selection, rules=rules
+        source, output, reference, selection=selection, rules=normalise
     )
+    if changed:
+        say(
+            f"warning: the normaliser {normaliser} changes more than the case of "
+            f"{len(changed)} hypotheses or references of {source}, first "
+            f"{changed[0]!r} to {rules(changed[0])!r}: if these are not English, or "
+            "the model shall read them as they are, give --normaliser none"
+        )
     for line in (*notes, *find_oddities(lists, source)):
         say(line)
     say(
@@ -216,7 +235,8 @@ def has_references(path: Path) -> bool:
     if not path.is_file():
         return find_published_references(path) is not None
     with open_unpacked(path) as file:
-        first = file.readline().decode("utf-8", errors="replace")
+        lines = (line for line in file if line.strip())
+        first = next(lines, b"").decode("utf-8", errors="replace")
     try:
         record = json.loads(first)
     except ValueError:

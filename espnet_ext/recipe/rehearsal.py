@@ -21,6 +21,13 @@ from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import choose_spread, keep_utterances
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.nbest.sources import (
+    find_listed_parts,
+    find_lists,
+    read_lists,
+    write_references,
+)
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
 from espnet_ext.recipe.gpus import list_gpus_of_run, locate_hours_file
 from espnet_ext.recipe.rehearsal_report import (
@@ -37,6 +44,7 @@ from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, describe_error, show, watches
 from espnet_ext.scoring.formatting import format_count
 from espnet_ext.text.lm_text import read_sentences
+from espnet_ext.text.nbest import NBest, write_nbest
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -62,6 +70,7 @@ UPDATES = 4  # of a training on N-best lists
 # What is made or repeated less; models, batches and searches stay.
 FEWER = {"runs": 2, "seconds": 1, "lm_splits": 2, "sentences": 200, "epochs": 1}
 REFERENCES = "references.json"
+LISTS = "nbest_lists"  # the option of recipes that take N-best lists
 POLL_SECONDS = 0.5
 # what is said where something is not there, in steps and elsewhere
 MISSING = "is missing: run the earlier stages first"
@@ -166,7 +175,7 @@ def _rehearse(run: Run, top: Path) -> None:
         show_what_is_not_decoded(whole)
         if not first.faults:
             show(f"{shrink_data(whole, small)} data dirs cut to a few utterances")
-            small = shorten_text(small)
+            small = shorten_lists(shorten_text(small), LISTS)
             others = [stage for stage in run.recipe.stages if stage != DATA]
             start_stages(small, others, first)
             jobs = list_jobs(first.seen, whole, small)
@@ -440,6 +449,43 @@ def shorten_text(run: Run) -> Run:
     with atomic_write(path) as file:
         file.writelines(f"{line}\n" for line in few)
     return replace(run, options={**run.options, "lm_text": str(path.resolve())})
+
+
+def shorten_lists(run: Run, option: str) -> Run:
+    """Return the run with a few N-best lists of each part of those it is given.
+
+    Where speech has been cut, its utterances are kept; otherwise the longest lists, and
+    their references alone.
+    """
+    given = run.path(option) if option in run.options else None
+    if given is None:
+        return run
+    # results are called after the folder
+    folder = run.datadir / "few_lists" / given.name
+    used = [section for section in run.sections.values() if isinstance(section, dict)]
+    most = max(_count_lists(used), TEST_UTTERANCES)
+    parts = find_listed_parts(given)
+    show(f"N-best lists of {', '.join(parts)} cut to a few")
+    for part in parts:
+        source = find_lists(given, part)
+        assert source is not None  # it is one of those found
+        lists = read_lists(source)
+        data = run.datadir / part
+        if (data / "wav.scp").is_file():
+            kept = read_table(data / "utt2spk")
+            few = [nbest for nbest in lists if nbest.utt_id in kept]
+        else:
+            few = sorted(lists, key=_count_characters, reverse=True)[:most]
+        write_nbest(folder / f"{part}.jsonl", few)
+        if data.is_symlink():
+            data.unlink()
+            write_references(folder / f"{part}.jsonl", data)
+    return replace(run, options={**run.options, option: str(folder.resolve())})
+
+
+def _count_characters(nbest: NBest) -> int:
+    """Count the characters of all hypotheses of a list."""
+    return sum(len(hyp.text) for hyp in nbest.hyps)
 
 
 class GpuMemory:

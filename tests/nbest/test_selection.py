@@ -130,3 +130,21 @@ def test_a_part_of_librispeech_is_cut(tmp_path, capsys):
     convert_part(lists, output, lists / "text", Selection(PARTS, 2))
     assert [len(nbest.hyps) for nbest in read_nbest(output)] == [2, 2]
     assert "cut to 2" in capsys.readouterr().out
+
+
+def test_a_normaliser_that_changes_words_says_so(tmp_path, capsys):
+    lists = tmp_path / "tests.jsonl"
+    hyps = [{"text": "grün und zwei", "score": -1.0}, {"text": "GRUN", "score": -2.0}]
+    record = {"utt_id": "u1", "ref": "GRÜN UND 2", "hyps": hyps}
+    lists.write_text(json.dumps(record) + "\n")
+    reference = tmp_path / "text"
+    reference.write_text("u1 GRÜN UND 2\n")
+    output = tmp_path / "out.jsonl"
+    convert_part(lists, output, reference, Selection())
+    said = capsys.readouterr().out
+    assert "warning" in said and str(lists) in said and "--normaliser none" in said
+    convert_part(lists, output, reference, Selection(), "none")
+    assert "changes more than" not in capsys.readouterr().out
+    [kept] = read_nbest(output)
+    assert [hyp.text for hyp in kept.hyps] == ["grün und zwei", "GRUN"]
+    assert kept.ref == "GRÜN UND 2"

@@ -62,6 +62,7 @@ def test_rows_that_train_nothing_need_neither_training_lists_nor_a_text(own, tmp
     done = run(*given, "--rows", ",".join(rows), folder=tmp_path)
     # a test set of another name beside LibriSpeech's is not left out in silence
     assert "lists of more are not used" in done.stdout
+    assert "more than the case" not in done.stdout
     assert read_meta(tmp_path / "exp" / "results").corpus == "mine"
     cells = cells_of(RECIPE, tmp_path)
     assert all(cells[row]["test-other"].here.words for row in rows)
@@ -69,7 +70,21 @@ def test_rows_that_train_nothing_need_neither_training_lists_nor_a_text(own, tmp
     assert not (tmp_path / "data" / "corpus").exists()
     [kept] = (tmp_path / "exp" / "scores").glob("*.jsonl")
     first, *_ = kept.read_text().splitlines()
-    assert json.loads(first)["casing"] == "lower"
+    assert json.loads(first)["casing"] == "lower"  # the scale's
+
+
+def test_a_model_keeps_the_casing_it_was_saved_with(own, tmp_path):
+    saved = tmp_path / "causal"
+    shutil.copytree(own / "causal", saved)
+    (saved / "scorer.json").write_text('{"scorer": "causal", "casing": "as-is"}')
+    given = ("--nbest_lists", str(own / "mine"), "--gpt2", str(saved))
+    rows = ("--train_lists", "more", "--rows", "GPT-2 initial,GPT-2 MWER")
+    run(*given, *rows, folder=tmp_path)
+    for kept in (tmp_path / "exp" / "scores").glob("*.jsonl"):
+        first, *_ = kept.read_text().splitlines()
+        assert json.loads(first)["casing"] in ("as-is", None)
+    [made] = (tmp_path / "exp").glob("gpt2_mwer*/seed1/model/scorer.json")
+    assert json.loads(made.read_text())["casing"] == "as-is"
 
 
 def test_own_names_of_test_sets_are_the_columns(own, tmp_path):
@@ -138,3 +153,26 @@ def test_what_is_missing_is_refused_before_any_work(own, tmp_path, options, plac
 def test_lists_of_the_recipe_are_those_of_the_synthetic_corpus():
     recipe = load_script(EGS / RECIPE / "recipe.py")
     assert recipe.OUR_LISTS == EGS / RECIPE / "lists" and recipe.OUR_LISTS.is_dir()
+
+
+def test_a_rehearsal_scores_a_few_lists(own, tmp_path):
+    lists = tmp_path / "mine"
+    lists.mkdir()
+    for name, speaker in (("dev", 1), ("calls", 2)):
+        write_lists(lists, name, speaker)
+    given = ("--nbest_lists", str(lists), "--gpt2", str(own / "causal"))
+    rows = ("--rows", "first pass,GPT-2 initial", "--rehearse", "true")
+    done = run(*given, *rows, folder=tmp_path)
+    # of the six lists with five words each, four
+    assert "calls: 1-best: WER 100.00 % (20 errors)" in done.stdout
+
+
+def test_training_on_what_is_scored_is_refused(own, tmp_path):
+    lists = tmp_path / "mine"
+    lists.mkdir()
+    for name, speaker in (("dev", 1), ("calls", 2), ("train", 2)):
+        write_lists(lists, name, speaker)
+    given = ("--nbest_lists", str(lists), "--gpt2", str(own / "causal"))
+    rows = ("--train_lists", "train", "--rows", "GPT-2 MWER")
+    done = run(*given, *rows, folder=tmp_path, status=1)
+    assert "6 utterances of train" in done.stderr and "calls" in done.stderr

@@ -72,6 +72,17 @@ class SavedScorer(StrictMapping):
     pooling: Annotated[str, require_one_of(POOLINGS)] | None = None
 
 
+def read_saved_scorer(folder_or_name: str | Path) -> SavedScorer:
+    """Read what a scorer's ``save`` wrote beside a model; nothing for others' models.
+
+    Raises InputError: the file is damaged.
+    """
+    path = Path(folder_or_name) / SETTINGS
+    if not path.is_file():
+        return SavedScorer()
+    return read_settings(SavedScorer, path, "save the scorer again")
+
+
 def load_lm(
     folder_or_name: str | Path,
     scorer: str | None = None,
@@ -89,10 +100,7 @@ def load_lm(
     :class:`PooledScorer`, and "as-is". ``new_layer`` makes a pooling layer with random
     weights, which has to be trained, for a model that has none.
     """
-    path = Path(folder_or_name) / SETTINGS
-    saved = SavedScorer()
-    if path.is_file():
-        saved = read_settings(SavedScorer, path, "save the scorer again")
+    saved = read_saved_scorer(folder_or_name)
     both_ways = reads_both_ways(read_config(folder_or_name))
     fitting = "pll" if both_ways else "causal"
     name = scorer or saved.scorer or fitting
