@@ -293,6 +293,20 @@ def test_whole_configs_of_espnet_are_accepted(prepared):
     try_config(run.own, run.recipe.trained["asr_config"])
 
 
+def test_an_own_rescorer_trains_a_pretrained_model_at_the_papers_rate(prepared):
+    stages = load_script(EGS / "librispeech_rescore" / "recipe.py")
+    for given, rate in (({}, 1e-5), ({"lr": 3e-4}, 3e-4)):
+        run = prepared(
+            "librispeech_rescore",
+            "rescorer_config",
+            {"base": "gpt2_mwer", "batch_size": 2, **given},
+            gpt2=str(EGS.parent / "examples/phrases/lm"),
+            table="1",
+        )
+        config = stages.make_training_config(run, run.systems[0])
+        assert (config["lr"], config["batch_size"]) == (rate, 2)
+
+
 @pytest.mark.parametrize(
     ("recipe", "option", "config", "options", "place"),
     [
