@@ -309,10 +309,12 @@ def choose_selection(run: Run) -> Selection:
     """
     is_decoded_here = run.options["first_pass"] == ESPNET and not run.path(LISTS)
     section = "asr_decode" if is_decoded_here else "first_pass"
-    parts = run.setting(PARTS)
-    return Selection(
-        parse_parts(parts) if parts else {}, run.sections[section]["nbest"]
-    )
+    given = run.setting(PARTS)
+    try:
+        parts = parse_parts(given) if given else {}
+    except InputError as error:
+        raise InputError(f"--{PARTS}: {error}") from None
+    return Selection(parts, run.sections[section]["nbest"])
 
 
 def check(run: Run) -> None:

@@ -122,7 +122,7 @@ def oracle(
     lists, notes = select_hypotheses(read, Selection(parts, depth), nbest)
     for line in (*notes, *find_oddities(lists)):
         say(line, error=True)
-    say("\n".join(format_oracle_report(make_oracle_report(lists))))
+    say("\n".join(format_oracle_report(make_oracle_report(lists, nbest))))
 
 
 def _parse_weights(

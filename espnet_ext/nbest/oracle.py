@@ -15,6 +15,7 @@ from espnet_ext.text.nbest import (
     count_word_errors,
     drop_repeated_texts,
     read_nbest,
+    require_references,
     split_reference,
 )
 from espnet_ext.work.files import write_json
@@ -46,16 +47,18 @@ def count_oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> lis
     return [sum(own[min(n, len(own) - 1)] for own in fewest) for n in range(longest)]
 
 
-def make_oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
+def make_oracle_report(lists: Sequence[NBest], path: str | Path) -> dict[str, Any]:
     """Return the oracle's errors as JSON.
 
-    ``value`` is the error rate in percent among the first ``n`` hypotheses.
+    ``value`` is the error rate in percent among the first ``n`` hypotheses. Raises
+    InputError, which names ``path``: lists lack references, or these all words.
     """
+    require_references(lists, path, "--ref")
     errors = count_oracle_errors(lists)
     words = sum(len(split_reference(nbest)) for nbest in lists)
     if not words:
         raise InputError(
-            "all references are empty, so there is no error rate: check where "
+            f"{path}: all references are empty, so there is no error rate: check where "
             "they come from"
         )
     rows = [
@@ -85,7 +88,7 @@ def report_lists(path: Path, report: Path) -> None:
     The number of short lists is printed too.
     """
     lists = read_nbest(path)
-    found = make_oracle_report(lists)
+    found = make_oracle_report(lists, path)
     write_json(report, found)
     for warning in find_oddities(lists, path):
         say(warning)

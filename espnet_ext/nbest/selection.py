@@ -1,8 +1,9 @@
 """Which hypotheses of N-best lists are used, and by which score they are ranked."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from espnet_ext.errors import InputError
@@ -75,6 +76,7 @@ def select_hypotheses(
     that is named.
     """
     notes = []
+    warnings = []
     selected = list(lists)
     if selection.parts:
         try:
@@ -82,6 +84,8 @@ def select_hypotheses(
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         notes.append(_describe_parts(lists, selection.parts))
+    else:
+        warnings = [f"warning: {path}: {fault}" for fault in _find_unordered(lists)]
     # Before the cut, so that the ten best are ten texts.
     ranked = selected
     selected = [drop_repeated_texts(nbest) for nbest in ranked]
@@ -92,7 +96,7 @@ def select_hypotheses(
     if depth is not None and depth < most:
         selected = [replace(nbest, hyps=nbest.hyps[:depth]) for nbest in selected]
         notes.append(f"lists of up to {most} hypotheses cut to {depth}")
-    return selected, [f"{path}: {note}" for note in notes]
+    return selected, warnings + [f"{path}: {note}" for note in notes]
 
 
 def rank_by_parts(nbest: NBest, parts: Weights) -> NBest:
@@ -111,6 +115,24 @@ def rank_by_parts(nbest: NBest, parts: Weights) -> NBest:
     # Python's sort is stable: equals stay in the decoder's order.
     ranked = sorted(hyps, key=lambda hyp: -hyp.score)
     return replace(nbest, hyps=tuple(ranked))
+
+
+def _find_unordered(lists: Sequence[NBest]) -> Iterator[str]:
+    """Find lists that are not best first by the scores that they have."""
+    # Their order may well be meant, as after a second pass, whose lists keep the first
+    # pass's scores; only who made them knows.
+    unordered = [
+        nbest.utt_id
+        for nbest in lists
+        if any(later.score > hyp.score for hyp, later in pairwise(nbest.hyps))
+    ]
+    if unordered:
+        yield (
+            f"{len(unordered)} of {len(lists)} lists are not best first by their own "
+            f"scores, {unordered[0]} the first of them: they stay in their order, by "
+            "which --depth and the first pass's choice go, while weights act on the "
+            "scores: sort the lists if that is not meant"
+        )
 
 
 def _describe_parts(lists: Iterable[NBest], parts: Weights) -> str:

@@ -44,7 +44,7 @@ from espnet_ext.rescore.weights import (
     rerank,
     tune,
 )
-from espnet_ext.text.nbest import NBest, split_reference
+from espnet_ext.text.nbest import NBest, find_shared_lists, require_references
 from espnet_ext.work.precision import has_bfloat16
 
 KEPT = "scores"  # in the folder of a second pass, unless another is named
@@ -168,7 +168,7 @@ def rescore(
     utterances = [nbest.utt_id for nbest in lists]
     speakers = find_speakers(utterances, job.nbest, job.reference, utt2spk=job.utt2spk)
     development = _read_development(job, names, log)
-    for warning in _find_odd_choices(job, lists):
+    for warning in _find_odd_choices(lists, development):
         log(warning)
     # Lists that are tuned on themselves are scored once.
     same = development == lists
@@ -210,7 +210,9 @@ def _check_job(job: SecondPass, models: Sequence[LanguageModel]) -> None:
     check_output(job.output, inputs)
 
 
-def _find_odd_choices(job: SecondPass, lists: Sequence[NBest]) -> Iterator[str]:
+def _find_odd_choices(
+    lists: Sequence[NBest], development: Sequence[NBest]
+) -> Iterator[str]:
     """Find what makes a second pass worth little, as lines to print."""
     scores = {hyp.score for nbest in lists for hyp in nbest.hyps}
     longest = max(len(nbest.hyps) for nbest in lists)
@@ -219,10 +221,12 @@ def _find_odd_choices(job: SecondPass, lists: Sequence[NBest]) -> Iterator[str]:
             "warning: the first pass gives all hypotheses the same score: the "
             "language models decide alone"
         )
-    if job.nbest in job.tune_on:
+    shared = len(find_shared_lists(lists, development))
+    if shared:
+        part = "" if shared == len(lists) else f"{shared} of "
         yield (
-            "warning: the weights are tuned on the lists that are rescored: their "
-            "error rate is too low"
+            f"warning: the weights are tuned on {part}the lists that are rescored: "
+            "their error rate is too low"
         )
 
 
@@ -269,12 +273,8 @@ def _read_development(
     lists = []
     for path, reference in zip(job.tune_on, references, strict=True):
         own, notes = _read_selected(job, path, reference, names)
-        try:
-            for nbest in own:
-                split_reference(nbest)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-        if path != job.nbest:  # of which all has been said
+        require_references(own, path, "--tune-ref")
+        if path.resolve() != job.nbest.resolve():  # of which all has been said
             for line in (*notes, *find_oddities(own, path)):
                 log(line)
         lists += own

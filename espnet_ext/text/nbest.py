@@ -155,11 +155,19 @@ def split_reference(nbest: NBest) -> list[str]:
     A list without reference is refused.
     """
     if nbest.ref is None:
-        raise InputError(
-            f"{nbest.utt_id}: no reference, so errors cannot be counted: give "
-            "--ref (to nbest convert), or leave it out"
-        )
+        raise InputError(f"{nbest.utt_id}: no reference, so errors cannot be counted")
     return nbest.ref.split()
+
+
+def require_references(lists: Iterable[NBest], path: str | Path, option: str) -> None:
+    """Refuse lists of ``path`` without reference: ``option`` is what gives them."""
+    for nbest in lists:
+        try:
+            split_reference(nbest)
+        except InputError as error:
+            raise InputError(
+                f"{path}: {error}: give {option}, or leave it out"
+            ) from None
 
 
 def select_part(nbest: NBest, name: str) -> list[float]:
@@ -172,6 +180,15 @@ def select_part(nbest: NBest, name: str) -> list[float]:
                 f"it has {known}"
             )
     return [hyp.scores[name] for hyp in nbest.hyps]
+
+
+def find_shared_lists(lists: Iterable[NBest], others: Iterable[NBest]) -> list[NBest]:
+    """Find the lists that are among others too, with the same hypotheses.
+
+    A file has several paths, and copies: only what is in them tells.
+    """
+    known = {nbest.utt_id: nbest.hyps for nbest in others}
+    return [nbest for nbest in lists if known.get(nbest.utt_id) == nbest.hyps]
 
 
 def drop_repeated_texts(nbest: NBest) -> NBest:

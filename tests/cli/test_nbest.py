@@ -5,7 +5,7 @@ import pytest
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.second_pass import LanguageModel
-from espnet_ext.text.nbest import read_nbest
+from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 
 
 @pytest.fixture
@@ -66,8 +66,16 @@ def test_oracle(folder, capsys):
         "          1-best: WER 75.00 %  (3 errors)",
         "   2-best oracle: WER 50.00 %  (2 errors)",
     ]
-    with pytest.raises(InputError, match="^a: no reference"):
+    with pytest.raises(InputError, match="decode: a: .* --ref") as refused:
         call(["nbest", "oracle", "--nbest", str(folder / "decode")])
+    assert "convert" not in str(refused.value)  # whose --ref is another
+
+
+def test_an_oracle_without_words_names_the_file(tmp_path):
+    hyps = (Hypothesis("A", -1.0),)
+    write_nbest(tmp_path / "x.jsonl", [NBest("a", hyps, ref="")])
+    with pytest.raises(InputError, match="x.jsonl: "):
+        call(["nbest", "oracle", "--nbest", str(tmp_path / "x.jsonl")])
 
 
 def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """Parts of the first pass, repeated texts and depth, in lists as ESPnet has them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest
 HYPS = [
     ("A B", {"decoder": -2.0, "ctc": -1.0, "lm": -1.0}),
     ("A C", {"decoder": -1.0, "ctc": -1.0, "lm": -9.0}),
-    ("A C", {"decoder": -4.0, "ctc": -1.0, "lm": -9.0}),  # in other tokens
     ("A D", {"decoder": -1.5, "ctc": -2.0, "lm": -9.0}),
+    ("A C", {"decoder": -4.0, "ctc": -1.0, "lm": -9.0}),  # in other tokens
 ]
 PARTS = {"decoder": 0.6, "ctc": 0.4}
 
@@ -62,6 +63,32 @@ def test_parts_texts_and_depth_in_this_order(tmp_path):
     assert "left out: lm" in notes[0]
     assert notes[1].startswith("dev: 2 repeated")
     assert select_hypotheses(lists, Selection(depth=9), "dev")[1] == notes[1:2]
+
+
+def test_lists_that_are_not_best_first_keep_their_order_with_a_warning():
+    def make(utterance: str, *scores: float) -> NBest:
+        hyps = [
+            Hypothesis(f"A {number}", score, {"ctc": score})
+            for number, score in enumerate(scores)
+        ]
+        return NBest(utterance, tuple(hyps))
+
+    lists = [
+        make("falling", -1.0, -2.0, -3.0),
+        make("equal", 0.0, 0.0),
+        make("last", -1.0, -3.0, -2.0),
+        make("rising", -3.0, -2.0),
+    ]
+    # Also where the fault is below the depth: it says whether places can be trusted.
+    selected, notes = select_hypotheses(lists, Selection(depth=2), "dev.jsonl")
+    assert selected == [replace(each, hyps=each.hyps[:2]) for each in lists]
+    (warning,) = (note for note in notes if note.startswith("warning"))
+    assert all(word in warning for word in ("dev.jsonl", "2 of 4", "last"))
+    assert select_hypotheses(lists[:2], Selection(), "dev.jsonl")[1] == []
+    # Parts give an order of their own.
+    ranked, notes = select_hypotheses(lists, Selection({"ctc": 1.0}), "dev.jsonl")
+    assert ranked[3].hyps[0].score == -2.0
+    assert not any(note.startswith("warning") for note in notes)
 
 
 @pytest.mark.parametrize("name", ["decoder", "ctc"])

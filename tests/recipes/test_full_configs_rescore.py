@@ -11,6 +11,7 @@ import torch
 from bench_latency import ScorerKind, make_scorers
 from full_size import size
 
+from espnet_ext.errors import InputError
 from espnet_ext.nbest.selection import Selection
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.rescore.training.lm_training import LmSettings
@@ -81,6 +82,8 @@ def test_own_lists_are_cut_to_the_first_pass_and_decoded_ones_to_their_search(sc
     assert choose(first_pass="espnet") == Selection(depth=decoded)
     parts = choose(nbest_lists="lists", first_pass_parts="decoder=.6,ctc=.4")
     assert parts == Selection({"decoder": 0.6, "ctc": 0.4}, own)
+    with pytest.raises(InputError, match="--first_pass_parts.*decoder=.6,ctc"):
+        choose(nbest_lists="lists", first_pass_parts="decoder=.6,ctc")
 
 
 def test_runs_with_other_parts_of_scores_have_other_folders():

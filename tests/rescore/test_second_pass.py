@@ -133,7 +133,7 @@ def test_lists_without_references_are_rescored_but_not_tuned_on(job, tmp_path):
     assert not (job["output"] / "ref").exists()
     with pytest.raises(
         InputError,
-        match="test.jsonl: test-0: no reference, so errors cannot be counted",
+        match="test.jsonl: test-0: no reference, .* --tune-ref",
     ):
         run(SecondPass(**job, tune_on=(job["nbest"],)))
     (tmp_path / "text").write_text(
@@ -321,6 +321,29 @@ def test_lists_that_are_tuned_on_themselves_are_scored_once_and_a_warning_says_s
     assert len(scorer.calls) == 1
     assert any("gives all hypotheses the same score" in line for line in said)
     assert any("tuned on the lists that are rescored" in line for line in said)
+
+
+@pytest.mark.parametrize("other", ["relative", "link", "copy", "half"])
+def test_lists_tuned_on_themselves_are_known_by_any_path(
+    job, tmp_path, monkeypatch, other
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    path = tmp_path / "elsewhere" / "lists.jsonl"
+    if other == "relative":
+        path = Path("elsewhere") / ".." / "test.jsonl"
+    elif other == "link":
+        path.symlink_to(job["nbest"])
+    else:
+        write_nbest(path, lists("test")[: 2 if other == "half" else None])
+    said = []
+    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl", path)), log=said.append)
+    (warning,) = (line for line in said if "tuned on" in line)
+    assert ("2 of the" in warning) == (other == "half")
+    said.clear()
+    again = {**job, "output": tmp_path / "again"}
+    run(SecondPass(**again, tune_on=(tmp_path / "dev.jsonl",)), log=said.append)
+    assert not any("tuned on" in line for line in said)
 
 
 def test_the_last_of_several_models_is_looked_for_before_the_first_scores(

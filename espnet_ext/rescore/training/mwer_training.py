@@ -41,7 +41,7 @@ from espnet_ext.rescore.weights import (
     measure_spread,
     tune,
 )
-from espnet_ext.text.nbest import NBest
+from espnet_ext.text.nbest import NBest, find_shared_lists, require_references
 from espnet_ext.work.settings import (
     Count,
     Positive,
@@ -106,15 +106,15 @@ def train_rescorer(
         )
     log = mute_unless_main(log)
     refuse_foreign(output, config.lm)
-    if set(lists) & set(dev_lists):
-        log(
-            "warning: lists that are trained on are development lists too, which "
-            "then choose the model that is kept"
-        )
     device = choose_process_device(ngpu)
     selection = Selection(depth=config.depth)
     train_on = _read(lists, selection, log)
     dev = _read(dev_lists, selection, log)
+    if shared := find_shared_lists(dev, train_on):
+        log(
+            f"warning: {len(shared)} of {len(dev)} development lists, which choose the "
+            "model that is kept, are trained on too"
+        )
     torch.manual_seed(config.seed)  # for a new pooling layer
     scorer = load_lm(
         config.lm, config.scorer, config.pooling, config.casing, new_layer=True
@@ -251,6 +251,7 @@ def _read(
     found = []
     for path in paths:
         own, notes = select_hypotheses(read_lists(path), selection, path)
+        require_references(own, path, "--ref to nbest convert")
         for line in (*notes, *find_oddities(own[:LOOKED_AT], path)):
             log(line)
         found += own

@@ -74,6 +74,11 @@ def test_depth_cuts_lists_of_both_kinds(tmp_path, monkeypatch):
     assert [line.partition(":")[0] for line in said if "cut to 2" in line] == [
         str(path) for path in paths
     ]
+    # Copies of what is trained on are no development lists either.
+    assert any("4 of 4 development lists" in line for line in said)
+    write_nbest(paths[0], [replace(LISTS[0], ref=None)])
+    with pytest.raises(InputError, match=f"train.jsonl: {LISTS[0].utt_id}: "):
+        mwer_training.train_rescorer(values, paths[:1], paths[1:], output)
 
 
 def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
