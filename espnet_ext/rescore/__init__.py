@@ -16,6 +16,7 @@
 The recipe is ``egs/librispeech_rescore``.
 """
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -67,3 +68,28 @@ def _check_gguf(path: Path) -> None:
             f"{path}: a GGUF file needs the package gguf: "
             "pip install 'espnet_ext[gguf]'"
         )
+    stat = path.stat()
+    if fault := _find_gguf_fault(path, stat.st_size, stat.st_mtime_ns):
+        raise InputError(f"{path}: {fault}: download it or convert the model again")
+
+
+# To read a vocabulary takes seconds, and a model is checked again when it is loaded.
+@cache
+def _find_gguf_fault(path: Path, size: int, changed: int) -> str | None:
+    """Return what a GGUF file lacks, if anything, by its metadata and list of weights.
+
+    ``size`` and ``changed`` (time of change in nanoseconds) tell a file from another
+    one that has taken its place.
+    """
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(path)  # maps the file: weights stay on the disk
+    except Exception as error:
+        # Of a file that was cut short it raises whatever comes of reading on.
+        return f"is not a whole GGUF file ({error})"
+    if "general.architecture" not in reader.fields:
+        return "has no metadata of a model"
+    if not reader.tensors:
+        return "has no weights"
+    return None

@@ -79,7 +79,7 @@ def load(
     except Exception as error:
         # Mostly OSError, but also what the readers of the files raise.
         raise InputError(
-            f"{name}: no language model and tokenizer that load ({explain(error)}"
+            f"{name}: no language model and tokenizer that load ({explain(error, name)}"
         ) from error
     if file:
         forget_gguf(model)
@@ -147,10 +147,10 @@ def silence_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def explain(error: BaseException) -> str:
+def explain(error: BaseException, name: str | Path) -> str:
     """Return why a model does not load, in a bracket that ends here, and what to do.
 
-    >>> explain(OSError("no such thing"))
+    >>> explain(OSError("no such thing"), "gpt2")
     'no such thing): give a folder written by transformers, or a name on the hub'
     """
     # Transformers raises its own exception from the hub's.
@@ -162,6 +162,11 @@ def explain(error: BaseException) -> str:
                 "network, or give a folder"
             )
         cause = cause.__cause__
+    if is_gguf(name):
+        return (
+            f"{take_first_line(error)}): convert the model again, or give the folder "
+            "that it was converted from"
+        )
     return (
         f"{take_first_line(error)}): give a folder written by transformers, or a "
         "name on the hub"
@@ -181,7 +186,9 @@ def read_config(name: str | Path) -> PreTrainedConfig:
             return AutoConfig.from_pretrained(place, trust_remote_code=False, **file)
     except Exception as error:
         # Mostly OSError and ValueError, of a GGUF file also what its reader raises.
-        raise InputError(f"{name}: no language model ({explain(error)}") from error
+        raise InputError(
+            f"{name}: no language model ({explain(error, name)}"
+        ) from error
 
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:

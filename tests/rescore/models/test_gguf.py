@@ -1,5 +1,6 @@
 """Models in llama.cpp's format: read as any other, or refused by name."""
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from espnet_ext import rescore
 from espnet_ext.errors import InputError
+from espnet_ext.rescore import check_model_path
+from espnet_ext.rescore.models.language_model import read_config
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 
 WIDTH, HEADS, TOKENS = 16, 2, ["<s>", "</s>", "a", "b", "c", "ab", "Ġ"]
@@ -82,3 +85,40 @@ def test_what_is_no_gguf_file_is_refused_by_name(tmp_path, content):
         file.write_bytes(content)
     with pytest.raises(InputError, match=f"{file}: "):
         load_lm(file)
+
+
+def test_a_gguf_file_without_a_model_is_refused_before_it_is_loaded(tmp_path):
+    file = write_gguf(tmp_path / "toy.gguf")
+    check_model_path(file)
+    whole = file.read_bytes()
+    header = struct.Struct("<4sIQQ")
+    magic, version, tensors, fields = header.unpack_from(whole)
+    bare = header.pack(magic, version, 0, 0)
+    contents = {
+        "nothing": bare,
+        "zeros": bare + bytes(4096),
+        "promises": header.pack(magic, version, tensors, fields),
+        "no metadata": header.pack(magic, version, tensors, 0) + whole[header.size :],
+        "no weights": header.pack(magic, version, 0, fields) + whole[header.size :],
+        "half": whole[: len(whole) // 2],
+        "cut": whole[:-256],
+    }
+    for name, content in contents.items():
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=f"{file}: ") as refused:
+            check_model_path(file)
+        assert "transformers" not in str(refused.value), name
+
+
+def test_advice_on_a_gguf_file_that_does_not_load_fits_it(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(tmp_path / "odd.gguf", "no-such-architecture")
+    writer.add_tensor("output.weight", np.zeros((4, 4), dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    check_model_path(tmp_path / "odd.gguf")
+    with pytest.raises(InputError, match="odd.gguf: .*convert") as refused:
+        read_config(tmp_path / "odd.gguf")
+    assert "written by transformers" not in str(refused.value)
