@@ -119,6 +119,7 @@ def _find_jobs(folder: Path) -> list[Path]:
             f"{folder}: no such folder: give the output folder of a decoding"
         )
     if _list_recog_folders(folder):
+        _refuse_other_lists(folder)
         return [folder]
     for pattern in _JOBS:
         jobs = sorted(path for path in folder.glob(pattern) if path.is_dir())
@@ -133,6 +134,21 @@ def _find_jobs(folder: Path) -> list[Path]:
         f"{folder}: no {{n}}best_recog here, nor in {', '.join(_JOBS)}: decode "
         "with --nbest 10 or so"
     )
+
+
+def _refuse_other_lists(folder: Path) -> None:
+    """Refuse hypotheses in a folder that others below it would be left out for."""
+    own = _list_recog_folders(folder)
+    for pattern in _JOBS:
+        for job in sorted(path for path in folder.glob(pattern) if path.is_dir()):
+            others = _list_recog_folders(job)
+            # Merged lists have as many ranks as the jobs' that they were merged from;
+            # published ones are merged, and never lie beside others.
+            if len(others) > len(own) or (others and pattern == PUBLISHED):
+                raise InputError(
+                    f"{own[-1][1]}, {others[-1][1]}: which are the lists? Move one of "
+                    "the two away with its like, or give the folder of the one"
+                )
 
 
 def _list_recog_folders(job: Path) -> list[tuple[int, Path]]:

@@ -209,14 +209,22 @@ def convert_part(
 
 
 def find_lists(folder: Path, part: str) -> Path | None:
-    """Return where a folder has the lists of a part, None if it has not."""
+    """Return where a folder has the lists of a part, None if it has not.
+
+    Raises InputError: it has several, which may differ.
+    """
+    found: list[Path] = []
     # ESPnet's recipes write test_clean for test-clean.
-    for name in (part, part.replace("-", "_")):
+    for name in dict.fromkeys((part, part.replace("-", "_"))):
         for end in ("", ".jsonl", ".jsonl.gz"):
             path = folder / f"{name}{end}"
-            if path.exists():
-                return path
-    return None
+            if path.exists() and not any(map(path.samefile, found)):
+                found.append(path)
+    if len(found) > 1:
+        raise InputError(
+            f"{found[0]}, {found[1]}: both have lists of {part}: leave one of them"
+        )
+    return found[0] if found else None
 
 
 def find_listed_parts(folder: Path) -> list[str]:
@@ -360,7 +368,8 @@ def _find_other_spelling(known: Sequence[NBest]) -> Iterator[str]:
     firsts = {nbest.utt_id: nbest.hyps[0].text for nbest in known}
     case_of_references = _find_case(references.values())
     case_of_firsts = _find_case(firsts.values())
-    if case_of_references != case_of_firsts:
+    has_cases = case_of_references is not None and case_of_firsts is not None
+    if has_cases and case_of_references != case_of_firsts:
         yield (
             f"the references are in {case_of_references} case, the hypotheses in "
             f"{case_of_firsts}: words are compared as they are written: normalise both "
@@ -388,15 +397,20 @@ def _find_other_references(known: Sequence[NBest]) -> Iterator[str]:
         )
 
 
-def _find_case(texts: Iterable[str]) -> str:
-    """Return ``upper``, ``lower`` or ``mixed``, by the share of capitals."""
+def _find_case(texts: Iterable[str]) -> str | None:
+    """Return ``upper``, ``lower`` or ``mixed`` by the share of capitals.
+
+    Texts without a letter have no case.
+    """
     capitals = 0
     letters = 0
     for letter in "".join(texts):
         # Digits, marks and Han characters have no case.
         capitals += letter.isupper()
         letters += letter.isupper() or letter.islower()
-    share = capitals / max(1, letters)
+    if not letters:
+        return None
+    share = capitals / letters
     if share > _CAPITALS:
         return "upper"
     if share < _SMALL:

@@ -275,18 +275,25 @@ def strip_speakers(
     {'1-a-7': 'one', '1-b-1-b-2': 'two'}
     """
     known = set(utterances)
-    if known & texts.keys():
+    if known <= texts.keys():
         return texts
     named: dict[str, str] = {}
     # Where the speaker ends cannot be told by the hyphen, which either may hold; only
-    # by what is an utterance, and one for each id.
+    # by what is an utterance. Of several the longest is meant: if it was not, two keys
+    # would end in it, and both would take it.
     for key, text in texts.items():
         ends = [key[place + 1 :] for place, letter in enumerate(key) if letter == "-"]
-        own = [end for end in ends if end in known]
-        if len(own) > 1 or own and own[0] in named:
-            return texts
+        fitting = [end for end in ends if end in known]
+        if not fitting and key in known:
+            return texts  # an id alone, so that the others have no speakers either
         # One that is not among the utterances keeps its id, for messages to name it.
-        named[own[0] if own else key] = text
+        utterance = fitting[0] if fitting else key
+        if utterance in named:
+            return texts
+        named[utterance] = text
+    # Some ids are keys as they are: speakers are there only if that explains all.
+    if known & texts.keys() and not known <= named.keys():
+        return texts
     return named
 
 

@@ -100,6 +100,17 @@ def test_merged_lists_are_read_before_those_of_the_jobs(tmp_path):
     assert read_espnet_output(tmp_path) == LISTS
 
 
+@pytest.mark.parametrize("below", ["raw_hypotheses", "logdir/output.1", "output.1"])
+def test_a_stray_1best_does_not_hide_the_other_ranks(tmp_path, below):
+    write(tmp_path / below, RANKED)
+    write(tmp_path, {"u1": [("STRAY", "tensor(-1.)")]})
+    with pytest.raises(InputError) as refused:
+        read_espnet_output(tmp_path)
+    assert f"{tmp_path}/1best_recog" in str(refused.value)
+    assert f"{tmp_path}/{below}/3best_recog" in str(refused.value)
+    assert read_espnet_output(tmp_path / below) == LISTS
+
+
 def test_parts_of_the_scores(tmp_path):
     parts = (
         "{'decoder': tensor(-0.2500), 'ctc': tensor(-1.0000, device='cuda:0'), "

@@ -12,6 +12,7 @@ from espnet_ext.nbest.sources import (
     FORMATS,
     add_references,
     convert_lists,
+    find_lists,
     find_oddities,
     has_references,
     read_lists,
@@ -128,6 +129,11 @@ def test_unlike_case_is_warned_of():
     assert "hypotheses in mixed" in mixed
 
 
+@pytest.mark.parametrize("texts", [["", "THE CAT SAT"], ["", ""], ["1 2 3"]])
+def test_texts_without_letters_have_no_case(texts):
+    assert not any(" case" in line for line in find_oddities(with_texts(texts, "THE")))
+
+
 def test_marks_of_owsm_are_warned_of():
     lists = [
         NBest("u", (Hypothesis("<eng><asr><notimestamps> the cat", -1.0),)),
@@ -216,6 +222,53 @@ def test_references_of_espnets_scoring(tmp_path):
     for files in (("ref.trn", "text"), ("text", "ref.trn")):
         score, _ = evaluate(*(tmp_path / name for name in files))
         assert score.total.errors == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "ids"),
+    [
+        (["s-1", "s-2-1", "s-x-2-1"], ["1", "2-1", "x-2-1"]),
+        (["a-a-1", "a-a-a-1"], ["a-1", "a-a-1"]),
+    ],
+)
+def test_an_id_that_ends_another_is_not_taken_for_it(tmp_path, keys, ids):
+    lines = [f"{name.upper()}\t({key})\n" for key, name in zip(keys, ids, strict=True)]
+    (tmp_path / "ref.trn").write_text("".join(lines))
+    write_nbest(tmp_path / "lists.jsonl", [NBest(name, LISTS[0].hyps) for name in ids])
+    lists = read_lists(tmp_path / "lists.jsonl", tmp_path / "ref.trn")
+    assert {nbest.utt_id: nbest.ref for nbest in lists} == {
+        name: name.upper() for name in ids
+    }
+    # Two keys that end in the same id: which is whose is not guessed.
+    with (tmp_path / "ref.trn").open("a") as file:
+        file.write(f"A\t(t-{ids[-1]})\n")
+    with pytest.raises(InputError, match="ref.trn"):
+        read_lists(tmp_path / "lists.jsonl", tmp_path / "ref.trn")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("dev-clean.jsonl", "dev-clean.jsonl.gz"),
+        ("dev-clean.jsonl", "dev_clean.jsonl"),
+        ("dev_clean", "dev_clean.jsonl"),
+    ],
+)
+def test_a_part_with_lists_in_two_places_is_refused_with_both(tmp_path, first, second):
+    for name in (first, second):
+        if "." in name:
+            write_nbest(tmp_path / name, LISTS)
+        else:
+            (tmp_path / name).mkdir()
+    with pytest.raises(InputError) as refused:
+        find_lists(tmp_path, "dev-clean")
+    for name in (first, second):
+        assert str(tmp_path / name) in str(refused.value).replace(":", ",").split(", ")
+    # A link to the same lists is no second place.
+    path = tmp_path / second
+    path.rmdir() if path.is_dir() else path.unlink()
+    path.symlink_to(tmp_path / first)
+    assert find_lists(tmp_path, "dev-clean") in (tmp_path / first, tmp_path / second)
 
 
 def test_references_become_a_data_dir(tmp_path):
