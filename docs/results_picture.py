@@ -63,6 +63,10 @@ BARS = (
         "P3: SmolLM2 with CE against untrained,\nthe same, lambda of eight speakers", True,
     ),
     Bar(
+        "librispeech_rescore", "lists_trained-LibriSpeech-lists-held", "lists_mwer",
+        "test-other", "SmolLM2 CE", "P3: SmolLM2 with MWER against CE,\nthe same", True,
+    ),
+    Bar(
         "librispeech_rescore", "mini-synthetic", "bert_mwer", "test-other", "BERT CE",
         "P3: BERT by MWER against by CE,\nnoisy phrases (synthetic)", False,
     ),
@@ -99,7 +103,7 @@ BARS = (
 
 def main() -> None:
     """Draw a row for each comparison, with its interval and its verdict."""
-    figure, axes = plt.subplots(figsize=(10.5, 7.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.5, 7.6), layout="constrained")
     colours = {True: BLUE, False: COLOURS[5]}
     for place, bar in enumerate(BARS):
         results = read_results(

@@ -893,7 +893,8 @@ def scoring(run: Run) -> None:
     )
     for system in run.systems:
         if system.kind == TRAIN:
-            write_quantities(run.locate_training(system, 1).parent)
+            folder = run.locate_training(system, 1).parent
+            write_quantities(folder, run.list_seeds(system))
     shown = {column.name for table in run.selected for column in table.columns}
     if LATENCY not in shown:
         return

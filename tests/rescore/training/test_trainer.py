@@ -257,7 +257,7 @@ def test_digests_tell_models_and_texts_apart():
 
 
 def test_quantities_of_several_seeds(tmp_path):
-    for seed, best, effective in ((1, 0, 1.5), (2, 20, 2.5), (3, 10, 3.0)):
+    for seed, best, effective in ((1, 0, 1.5), (2, 20, 2.5), (3, 10, 3.0), (21, 7, 9)):
         folder = tmp_path / f"seed{seed}"
         folder.mkdir()
         report = {
@@ -265,7 +265,7 @@ def test_quantities_of_several_seeds(tmp_path):
             "history": [{"step": 0, "dev_effective": effective}],
         }
         (folder / "training.json").write_text(json.dumps(report))
-    write_quantities(tmp_path)
+    write_quantities(tmp_path, [1, 2, 3])  # 21 is in no table
     found = {
         path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")
     }
@@ -274,4 +274,4 @@ def test_quantities_of_several_seeds(tmp_path):
         "initial_kept": {"value": 1, "unit": "seeds", "seeds": 3},
         "effective": {"value": 2.33, "unit": "hypotheses", "seeds": 3},
     }
-    write_quantities(tmp_path / "nothing")
+    write_quantities(tmp_path / "nothing", [1])
