@@ -60,7 +60,8 @@ BARS = (
     Bar(
         "librispeech_rescore", "lists_trained-LibriSpeech-lists-held", "lists_ce",
         "test-other", "SmolLM2 untrained",
-        "P3: SmolLM2 with CE against untrained,\nthe same, lambda of eight speakers", True,
+        "P3: SmolLM2 with CE against untrained,\nthe same, lambda of eight speakers",
+        True,
     ),
     Bar(
         "librispeech_rescore", "lists_trained-LibriSpeech-lists-held", "lists_mwer",
@@ -86,12 +87,13 @@ BARS = (
     ),
     Bar(
         "libricss_stitch", "mini_libricss_again-synthetic", "total", "libricss",
-        "No segmentation", "P4: stitcher against no segmentation,\nsessions (synthetic)",
-        False,
+        "No segmentation",
+        "P4: stitcher against no segmentation,\nsessions (synthetic)", False,
     ),
     Bar(
         "spotify_longctx", "mini-synthetic", "earnings22", "earnings22",
-        "calls (synthetic) at 10 s", "P5: context of 40 s against 10 s,\ncalls (synthetic)", False,
+        "calls (synthetic) at 10 s",
+        "P5: context of 40 s against 10 s,\ncalls (synthetic)", False,
     ),
     Bar(
         "spotify_longctx", "mini_rooms-LibriSpeech-digits-rooms", "rooms_unseen",

@@ -95,7 +95,7 @@ class Scores:
     normaliser: str | None  # of the texts before they were scored; None if nothing was
     # the lowest, by system and seed
     dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    # seeds of trainings that were best at their last step, by system; None: not recorded
+    # seeds of trainings that were best at their last step, by system; None: unknown
     unfinished: Mapping[str, tuple[int, ...]] | None = field(default_factory=dict)
 
     def select(

@@ -115,12 +115,18 @@ def test_results_and_verify(recipe, capsys):
         f"kept: {kept}",
         f"written: {recipe / 'RESULTS.md'}",
     ]
-    said, claim, *designs = output(capsys, *words[:3])
+    said, *claims = output(capsys, *words[:3])
     # Every design, with baseline, units and by what p-values are multiplied: as many as
     # the recipe has registered.
-    assert claim.endswith("(against baseline)")
-    [design] = designs
-    assert re.search(r"corrected for \d+; 40 speakers$", design)
+    baselines = [line for line in claims if line.endswith(")")]
+    assert [line.rpartition("(")[2] for line in baselines] == [
+        "against baseline)",
+        "against r=0.1)",
+    ]
+    designs = [line for line in claims if line not in baselines]
+    assert len(designs) == 2
+    for design in designs:
+        assert re.search(r"corrected for \d+; 40 speakers$", design)
     assert output(capsys, "verify", "--recipe", recipe) == [
         f"{path}: as the scores give it"
         for path in (recipe / "RESULTS.md", kept / "tables.md")

@@ -88,7 +88,7 @@ def test_own_lists_are_cut_to_the_first_pass_and_decoded_ones_to_their_search(sc
 
 def test_runs_with_other_parts_of_scores_have_other_folders():
     recipe = load_script(RECIPE / "recipe.py")
-    options = {"first_pass": "whisper", "nbest_lists": "/data/mine"}
+    options = {"first_pass": "whisper", "nbest_lists": "/data/mine", "normaliser": ""}
     names = {
         recipe.variant({**options, "first_pass_parts": parts})
         for parts in ("", "decoder=.6,ctc=.4", "decoder=1")

@@ -118,9 +118,9 @@ def _compute_target_logits(
 ) -> torch.Tensor:
     """Compute the logit of one token for each state: (n, width), (n,) -> (n,)."""
     logits = (states * layer.weight[targets].to(states.dtype)).sum(dim=1)
-    if layer.bias is None:
-        return logits
-    return logits + layer.bias[targets]
+    if layer.bias is not None:
+        logits = logits + layer.bias[targets]
+    return logits
 
 
 def _split_layer(

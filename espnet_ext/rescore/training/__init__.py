@@ -22,9 +22,7 @@ def write_quantities(folder: Path, seeds: Iterable[int]) -> None:
     """
     paths = [folder / f"seed{seed}" / REPORT for seed in seeds]
     reports = [
-        json.loads(path.read_text(encoding="utf-8"))
-        for path in paths
-        if path.is_file()
+        json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()
     ]
     if not reports:
         return
