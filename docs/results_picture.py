@@ -100,12 +100,17 @@ BARS = (
         "unseen", "unseen kinds of noise at 5 s",
         "P5: context of 40 s against 5 s,\ndigits in rooms, unseen noise", True,
     ),
+    Bar(
+        "spotify_longctx", "mini_rooms_again-LibriSpeech-digits-rooms-again",
+        "rooms_unseen", "unseen", "unseen kinds of noise at 5 s",
+        "P5: the same again,\ntrained longer", True,
+    ),
 )  # fmt: skip
 
 
 def main() -> None:
     """Draw a row for each comparison, with its interval and its verdict."""
-    figure, axes = plt.subplots(figsize=(10.5, 7.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.5, 8), layout="constrained")
     colours = {True: BLUE, False: COLOURS[5]}
     for place, bar in enumerate(BARS):
         results = read_results(
