@@ -342,7 +342,7 @@ def check(run: Run) -> None:
     if given:
         require_lists(given, list_parts(run))
     if given and has_lists_alone(run):
-        require_references(given, list_parts(run))
+        require_listed_references(given, list_parts(run))
     check_models(run)
     if any(is_adapted(run, name) for name in list_language_models(run)):
         require_text_to_adapt_to(run)
@@ -360,7 +360,7 @@ def require_lists(folder: Path, parts: Sequence[str]) -> None:
         )
 
 
-def require_references(folder: Path, parts: Iterable[str]) -> None:
+def require_listed_references(folder: Path, parts: Iterable[str]) -> None:
     """Refuse lists without references where there is no corpus."""
     for part in parts:
         source = find_lists(folder, part)

@@ -70,7 +70,7 @@ UPDATES = 4  # of a training on N-best lists
 # What is made or repeated less; models, batches and searches stay.
 FEWER = {"runs": 2, "seconds": 1, "lm_splits": 2, "sentences": 200, "epochs": 1}
 REFERENCES = "references.json"
-LISTS = "nbest_lists"  # the option of recipes that take N-best lists
+NBEST_LISTS = "nbest_lists"  # the option of recipes that take N-best lists
 POLL_SECONDS = 0.5
 # what is said where something is not there, in steps and elsewhere
 MISSING = "is missing: run the earlier stages first"
@@ -175,7 +175,7 @@ def _rehearse(run: Run, top: Path) -> None:
         show_what_is_not_decoded(whole)
         if not first.faults:
             show(f"{shrink_data(whole, small)} data dirs cut to a few utterances")
-            small = shorten_lists(shorten_text(small), LISTS)
+            small = shorten_lists(shorten_text(small))
             others = [stage for stage in run.recipe.stages if stage != DATA]
             start_stages(small, others, first)
             jobs = list_jobs(first.seen, whole, small)
@@ -307,8 +307,7 @@ def shrink_data(whole: Run, small: Run) -> int:
 
     Return the number of data dirs.
     """
-    unused = whole.recipe.unused(whole.options)
-    used = [section for name, section in small.sections.items() if name not in unused]
+    used = _list_used_sections(small)
     seconds = find_batch_seconds(used)
     lists = _count_lists(used)
     # what lies there is the synthetic corpus, not what stage 1 has made of it
@@ -332,6 +331,12 @@ def shrink_data(whole: Run, small: Run) -> int:
     above = {parent for folder in found for parent in folder.parents}
     _link_others(whole.datadir, small.datadir, {*found, *above})
     return len(found)
+
+
+def _list_used_sections(run: Run) -> list[Mapping[str, Any]]:
+    """List the sections of a scale that a run with its options uses."""
+    unused = run.recipe.unused(run.options)
+    return [section for name, section in run.sections.items() if name not in unused]
 
 
 def _count_lists(sections: Sequence[Mapping[str, Any]]) -> int:
@@ -451,19 +456,18 @@ def shorten_text(run: Run) -> Run:
     return replace(run, options={**run.options, "lm_text": str(path.resolve())})
 
 
-def shorten_lists(run: Run, option: str) -> Run:
+def shorten_lists(run: Run) -> Run:
     """Return the run with a few N-best lists of each part of those it is given.
 
     Where speech has been cut, its utterances are kept; otherwise the longest lists, and
-    their references alone.
+    their references alone: as many as of speech.
     """
-    given = run.path(option) if option in run.options else None
+    given = run.path(NBEST_LISTS) if NBEST_LISTS in run.options else None
     if given is None:
         return run
     # results are called after the folder
     folder = run.datadir / "few_lists" / given.name
-    used = [section for section in run.sections.values() if isinstance(section, dict)]
-    most = max(_count_lists(used), TEST_UTTERANCES)
+    of_training = max(_count_lists(_list_used_sections(run)), TEST_UTTERANCES)
     parts = find_listed_parts(given)
     show(f"N-best lists of {', '.join(parts)} cut to a few")
     for part in parts:
@@ -475,12 +479,14 @@ def shorten_lists(run: Run, option: str) -> Run:
             kept = read_table(data / "utt2spk")
             few = [nbest for nbest in lists if nbest.utt_id in kept]
         else:
+            is_test = part in run.tables.file.test_sets
+            most = TEST_UTTERANCES if is_test else of_training
             few = sorted(lists, key=_count_characters, reverse=True)[:most]
         write_nbest(folder / f"{part}.jsonl", few)
         if data.is_symlink():
             data.unlink()
             write_references(folder / f"{part}.jsonl", data)
-    return replace(run, options={**run.options, option: str(folder.resolve())})
+    return replace(run, options={**run.options, NBEST_LISTS: str(folder.resolve())})
 
 
 def _count_characters(nbest: NBest) -> int:
